@@ -1,0 +1,49 @@
+# Two commands do all the set-up: `make demo` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test test-slow bench lint format docs clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "placings needs Python 3.11 or newer, but " + sys.executable + " is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 " + "$(MAKECMDGOALS)")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (once; again only when pyproject.toml or constraints.txt change)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## the main job on generated data, ending with a table and a page to open
+	@$(BIN)/placings demo --out out/demo
+
+test: $(STAMP)  ## the tests that a change must pass
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: $(STAMP)  ## the long tests
+	$(BIN)/python -m pytest -q -m slow
+
+bench: $(STAMP)  ## ratios against the peers, measured now on this machine
+	$(BIN)/python benchmarks/read.py
+	$(BIN)/python benchmarks/metrics.py
+
+lint: $(STAMP)  ## formatting, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## rewrite the files as ruff wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## the site, in docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) out dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,67 @@
+"""placings: learning to rank from click log to live re-ranker.
+
+>>> import placings as pg
+>>> data = pg.make_ranking(20, random_state=0).data
+>>> train, test = data.split(0.8, 0.2, random_state=0)
+>>> scores = test.X[:, 0]
+>>> pg.ndcg(scores, test.y, test.offsets, k=10).shape
+(4,)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from placings.data.concatenation import concat as concat
+    from placings.data.quality import FeatureFacts as FeatureFacts
+    from placings.data.quality import describe_features as describe_features
+    from placings.data.ranking import RankingData as RankingData
+    from placings.data.reading import read as read
+    from placings.data.reading import write as write
+    from placings.data.synthetic import make_ranking as make_ranking
+    from placings.metrics import Metric as Metric
+    from placings.metrics import arp as arp
+    from placings.metrics import average_precision as average_precision
+    from placings.metrics import dcg as dcg
+    from placings.metrics import err as err
+    from placings.metrics import hit as hit
+    from placings.metrics import kendall_tau as kendall_tau
+    from placings.metrics import measure as measure
+    from placings.metrics import metric as metric
+    from placings.metrics import mrr as mrr
+    from placings.metrics import ndcg as ndcg
+    from placings.metrics import precision as precision
+    from placings.metrics import rank_of_first_relevant as rank_of_first_relevant
+    from placings.metrics import recall as recall
+
+# Where each public name lives. Nothing is imported before it is used: `import placings` stays instant.
+HOMES = {
+    "placings.data.ranking": ("RankingData",),
+    "placings.data.concatenation": ("concat",),
+    "placings.data.reading": ("read", "write"),
+    "placings.data.quality": ("FeatureFacts", "describe_features"),
+    "placings.data.synthetic": ("make_ranking",),
+    "placings.metrics": (
+        "Metric", "arp", "average_precision", "dcg", "err", "hit", "kendall_tau", "measure", "metric", "mrr",
+        "ndcg", "precision", "rank_of_first_relevant", "recall",
+    ),
+}  # fmt: skip
+
+__all__ = ["__version__", *(name for names in HOMES.values() for name in names)]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in HOMES.items():
+        if name in names:
+            value = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'placings' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

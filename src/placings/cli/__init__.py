@@ -1,0 +1,1 @@
+"""The terminal: one file per command, each parses, calls and prints."""

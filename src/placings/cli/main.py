@@ -1,0 +1,67 @@
+"""`placings`: the commands together, and what happens when one fails."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from placings.cli.caching import app as cache_app
+from placings.cli.demonstration import demo
+from placings.cli.inspection import inspect
+from placings.errors import PlacingsError
+
+app = typer.Typer(
+    name="placings",
+    help="Learning to rank from click log to live re-ranker.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with [bold]placings demo[/bold], or [bold]placings inspect train.txt[/bold] on your own file.",
+)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from placings import __version__
+
+        typer.echo(f"placings {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Learning to rank from click log to live re-ranker."""
+
+
+app.command("inspect")(inspect)
+app.add_typer(cache_app, name="cache")
+app.command("demo")(demo)
+
+
+def run() -> None:
+    """Exit codes: 0 fine, 1 failed (with one line on stderr that says why), 2 bad usage."""
+    import warnings
+
+    def say(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"note: {message}", file=sys.stderr)
+
+    warnings.showwarning = say
+    try:
+        app()
+    except PlacingsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,1 @@
+"""Ranking data: how rows and queries are held, read, split, checked and made."""

@@ -1,0 +1,1 @@
+"""Figures and pages for people (`pip install 'placings[report]'`)."""

@@ -62,7 +62,8 @@ def as_offsets(values: ArrayLike | None, rows: int) -> Ints:
     offsets = given.astype(np.int64)
     if offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
         raise BadInput(
-            f"offsets must start at 0, never fall, and end at the number of rows, {rows}. Got {_sketch(values)}. "
+            f"offsets must start at 0, never fall, and end at the number of rows, {rows}. "
+            f"Got {_sketch(values)}. "
             "Group sizes become offsets with np.concatenate([[0], np.cumsum(sizes)])."
         )
     return offsets

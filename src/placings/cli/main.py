@@ -20,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with [bold]placings demo[/bold], or [bold]placings inspect train.txt[/bold] on your own file.",
+    epilog="Start with [bold]placings demo[/bold], or [bold]placings inspect FILE[/bold] on your own data.",
 )
 
 

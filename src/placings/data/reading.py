@@ -31,7 +31,8 @@ def read(
 
     - svmlight/LETOR text, `.gz` and `.zst` too: options of `read_svmlight` (`missing="NULL"`,
       `n_features=136`, `groups=…`);
-    - parquet (a file, or a folder of parts), CSV and TSV: `qid=`, `label=`, `item=`, `features=` name columns, or are guessed and said;
+    - parquet (a file, or a folder of parts), CSV and TSV: `qid=`, `label=`, `item=`, `features=` name
+      columns, or are guessed and said;
     - a TREC run with `qrels=` naming the judgements;
     - a folder of MSLR-WEB10K/30K, Istella, Yahoo, MQ2007/2008 or OHSUMED: `fold=1, split="train"`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,11 +30,9 @@ def split_queries(
     units, codes = _order_units(data, random_state, by, group)
     borders = np.rint(np.cumsum([0.0, *shares]) * len(units)).astype(np.int64)
     if (np.diff(borders) == 0).any():
-        raise BadInput(
-            f"{len(units)} {'queries' if group is None else 'groups'} are too few for shares {tuple(shares)}: "
-            "a part would be empty."
-        )
-    return [_queries_of(units[a:b], codes) for a, b in zip(borders[:-1], borders[1:], strict=True)]
+        dealt = "queries" if group is None else "groups"
+        raise BadInput(f"{len(units)} {dealt} are too few for shares {tuple(shares)}: a part would be empty.")
+    return [_queries_of(units[a:b], codes) for a, b in pairwise(borders)]
 
 
 def fold_queries(

@@ -60,8 +60,9 @@ def describe_text(data: RankingData) -> str:
 
 def describe_html(data: RankingData) -> str:
     """The notebook's view: a table without scripts or styles from elsewhere."""
+    left = "style='text-align:left'"
     rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>"
         for name, text in describe_facts(data).items()
     )
     return f"<table><caption>RankingData</caption>{rows}</table>"

@@ -203,8 +203,8 @@ def _judge_negative(path: Path, y: Floats, lines: Ints, rule: str) -> Bools:
     if rule == "error":
         raise BadFile(
             path,
-            f"the label is {y[row]:g}. Labels must be 0 or more; pass negative_labels='zero' to count such rows "
-            "as irrelevant, or 'drop' to leave them out.",
+            f"the label is {y[row]:g}. Labels must be 0 or more; pass negative_labels='zero' to count such "
+            "rows as irrelevant, or 'drop' to leave them out.",
             line=int(lines[row]),
         )
     keep = y >= 0 if rule == "drop" else np.ones(len(y), dtype=np.bool_)

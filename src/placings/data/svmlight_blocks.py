@@ -11,7 +11,7 @@ from placings.arrays import AnyArray, Floats, Floats32, Ints
 LABEL_HELP = "A line begins with a number of 0 or more, then qid:N and feature:value pairs."
 
 
-class BadLine(Exception):  # noqa: N818 - it is returned as often as raised
+class BadLine(Exception):
     """The first line of a block (from 0) that cannot be read, and why."""
 
     def __init__(self, line: int, problem: str) -> None:
@@ -146,7 +146,7 @@ def _explain(text: bytes, error: int, at: int, line: int) -> BadLine:
     token = text[at : at + 40].split(b"\n")[0].split(b" ")[0].decode("utf-8", "replace")
     problems = {
         kernels.BAD_PAIR: f"expected feature:value, such as 7:0.25, but found {token!r}.",
-        kernels.BIG_ID: f"the feature id in {token!r} is above {kernels.MAX_FEATURE_ID:,}. Hash it to fewer columns.",
+        kernels.BIG_ID: f"the feature id in {token!r} is above {kernels.MAX_FEATURE_ID:,}. Hash it.",
         kernels.TWO_QIDS: f"a second qid, {token!r}, stands in one line. Give each row one.",
         kernels.NO_QID_VALUE: "qid: stands without a value.",
     }

@@ -1,0 +1,20 @@
+"""What all tests share: a cache folder of their own, and Hypothesis without a clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("placings", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("placings")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["PLACINGS_CACHE"] = str(folder)
+    yield folder

@@ -46,9 +46,20 @@ def visit_math(self: Any, node: nodes.math) -> None:
 
 
 def visit_math_block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    self.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>\n')
     raise nodes.SkipNode
 
 
+def shorten_signature(
+    app: Sphinx, what: str, name: str, thing: object, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Aliases by their names; and nobody calls RankingData itself, so its long signature is left out."""
+    if name.endswith("RankingData"):
+        return "", None
+    short = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns)]
+    return short[0], short[1]
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-signature", shorten_signature)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))

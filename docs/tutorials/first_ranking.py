@@ -91,4 +91,6 @@ empty = int(np.isnan(pg.ndcg(ridge, test.y, test.offsets)).sum())
 print(f"\n{empty} of {len(test)} test queries have nothing relevant; ndcg@10 of the ridge on log1p features")
 for rule in ("drop", "zero", "one"):
     values = pg.ndcg(ridge, test.y, test.offsets, k=10, empty=rule)
-    print(f'  empty="{rule}"'.ljust(16) + f"{np.nanmean(values):.3f}  over {np.isfinite(values).sum()} queries")
+    print(
+        f'  empty="{rule}"'.ljust(16) + f"{np.nanmean(values):.3f}  over {np.isfinite(values).sum()} queries"
+    )

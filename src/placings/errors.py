@@ -48,6 +48,10 @@ class TruncatedFile(BadFile):
     """A compressed file that ends before its data does."""
 
 
+class BadBundle(BadFile):
+    """A saved ranker that is damaged, tampered with, from the future, or no bundle at all."""
+
+
 class MissingExtra(PlacingsError, ImportError):
     """A library that an optional part needs is not installed; the message names the command."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placings.arrays import AnyArray, Bools, Floats, Floats32, Ints
+from placings.data.checks import Matrix
 from placings.errors import BadInput, UnknownName
 from placings.threads import count_threads, map_in_order
 
@@ -322,3 +323,16 @@ def _round_down(numbers: Floats) -> Floats32:
 def _round_up(numbers: Floats) -> Floats32:
     """The smallest float32 not below each number."""
     return -_round_down(-numbers)
+
+
+def measure_coverage(X: Matrix) -> Floats32:
+    """The share of rows in which each feature is there and not zero: the rule "non_zero", and nothing else."""
+    rows = max(1, X.shape[0])
+    if not isinstance(X, np.ndarray):
+        there = (X.data != 0) & ~np.isnan(X.data)
+        return (np.bincount(X.indices[there], minlength=X.shape[1]) / rows).astype(np.float32)
+    counts = np.zeros(X.shape[1], dtype=np.int64)
+    for start in range(0, X.shape[0], CHUNK):
+        part = X[start : start + CHUNK]
+        counts += np.count_nonzero((part != 0) & (part == part), axis=0)
+    return (counts / rows).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Evaluation: how good, how sure, better than what, and where it is worse."""

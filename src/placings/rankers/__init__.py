@@ -1,0 +1,1 @@
+"""Rankers: one estimator interface over linear models, trees and neural networks."""

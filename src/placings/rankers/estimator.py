@@ -1,0 +1,207 @@
+"""`Ranker`: the one interface. A ranker fills in `_fit`, `_score` and its weights; the rest is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from placings.arrays import AnyArray, Floats, Floats32
+from placings.data.checks import Matrix, as_matrix, name_features
+from placings.data.quality import measure_coverage
+from placings.data.ranking import RankingData
+from placings.errors import BadInput
+
+SAMPLE_ROWS = 16
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator that scores rows so that, within a query, higher is better.
+
+    `fit(X, y, qid=…)` takes arrays with rows in any order, or one RankingData that brings labels,
+    query ids, weights and positions along. Without `qid` all rows are one query. `valid`, a RankingData
+    or `(X, y, qid)`, is what early stopping watches. `predict(X)` gives one score a row, in row order.
+
+    After `fit`: `n_features_in_`, `feature_names_` (a name for each column), `coverage_` (the share of
+    training rows in which each feature is there and not zero), `training_` (rows, queries).
+    """
+
+    # what scikit-learn's metadata routing hands on by itself
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True, "sample_weight": None, "position": None}
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"qid": None}
+
+    feature_names_: tuple[str, ...]
+    coverage_: Floats32
+    training_: dict[str, Any]
+    _sample: Matrix
+
+    # -- what a ranker fills in --------------------------------------------------------------------
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        raise NotImplementedError
+
+    def _score(self, X: Matrix) -> AnyArray:
+        """One score a row of `X` `[rows, n_features_in_]` float32, dense or CSR, NaN where missing."""
+        raise NotImplementedError
+
+    def _give_weights(self) -> dict[str, bytes]:
+        """The fitted state as files, name → content, in the library's own format; never pickled."""
+        raise NotImplementedError
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        """The reverse of `_give_weights`."""
+        raise NotImplementedError
+
+    def _missing_policy(self) -> str:
+        """In words: what happens to a missing value; part of the bundle's contract."""
+        return "missing values are passed to the model"
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: Any = None,
+        sample_weight: ArrayLike | None = None,
+        position: ArrayLike | None = None,
+        valid: RankingData | tuple[Any, ...] | None = None,
+    ) -> Self:
+        """Learn to order rows by their labels; see the class for what the arguments may be."""
+        train = self._as_data(X, y, qid, sample_weight, position, reset=True)
+        if train.n_rows == 0:
+            raise BadInput("fit needs at least one row. Got none.")
+        held = None
+        if isinstance(valid, RankingData):
+            held = align_features(valid, train.feature_names)
+        elif valid is not None:
+            parts = tuple(valid)
+            if len(parts) not in (2, 3):
+                raise BadInput(f"valid must be a RankingData or (X, y, qid). Got {len(parts)} parts.")
+            held = self._as_data(*parts, *[None] * (5 - len(parts)), reset=False)
+        self.n_features_in_ = train.n_features
+        self.feature_names_ = train.feature_names
+        self._fit(train, held)
+        self.coverage_ = measure_coverage(train.X)
+        self.training_ = {"rows": train.n_rows, "queries": train.n_queries}
+        self._sample = take_sample(train.X)
+        return self
+
+    # -- predicting --------------------------------------------------------------------------------
+
+    def predict(self, X: Any, qid: Any = None) -> Floats:
+        """Scores `[rows]`, higher is better; comparable within a query only."""
+        check_is_fitted(self)
+        return np.asarray(self._score(self._as_features(X)), dtype=np.float64)
+
+    def score(self, X: Any, y: ArrayLike | None = None, *, qid: Any = None) -> float:
+        """The mean NDCG@10 over queries with something relevant; NaN if there is none."""
+        from placings.metrics import ndcg
+
+        data = self._as_data(X, y, qid, None, None, reset=False)
+        values = ndcg(np.asarray(self._score(data.X), dtype=np.float64), data.y, data.offsets, k=10)
+        return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
+
+    def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:
+        """Write a bundle (a folder, whole or not at all) and return its digest; `load` reads it back."""
+        from placings.rankers.bundles import save_ranker
+
+        check_is_fitted(self)
+        return save_ranker(self, path, metrics or {})
+
+    # -- scikit-learn ------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        tags.requires_fit = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "feature_names_")
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _as_data(
+        self, X: Any, y: Any, qid: Any, weight: Any = None, position: Any = None, *, reset: bool
+    ) -> RankingData:
+        if isinstance(X, RankingData):
+            if y is not None or qid is not None:
+                raise BadInput("y and qid come from the RankingData; leave them out.")
+            data = X if reset else align_features(X, self.feature_names_)
+            given = {"weight": weight, "position": position}
+            extra = {name: np.asarray(values) for name, values in given.items() if values is not None}
+            return data.replace(**extra) if extra else data
+        if y is None:
+            raise BadInput(
+                f"{type(self).__name__}.fit requires y to be passed, but the target y is None. "
+                "Pass labels, or a RankingData that holds them."
+            )
+        matrix, labels = validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan",
+            y_numeric=True,
+        )  # fmt: skip
+        names = getattr(self, "feature_names_in_", None) if reset else self.feature_names_
+        return RankingData.from_arrays(
+            matrix,
+            np.asarray(labels, dtype=np.float64),
+            qid,
+            feature_names=name_features(matrix.shape[1]) if names is None else tuple(map(str, names)),
+            weight=weight,
+            position=position,
+        )
+
+    def _as_features(self, X: Any) -> Matrix:
+        if isinstance(X, RankingData):
+            return align_features(X, self.feature_names_).X
+        return as_matrix(
+            validate_data(
+                self, X, reset=False, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan"
+            )
+        )
+
+
+def align_features(data: RankingData, names: tuple[str, ...]) -> RankingData:
+    """The same rows with just these features in this order; what is lacking is named."""
+    if data.feature_names == names:
+        return data
+    lacking = [name for name in names if name not in set(data.feature_names)]
+    if lacking:
+        shown = ", ".join(map(repr, lacking[:5])) + (" …" if len(lacking) > 5 else "")
+        raise BadInput(
+            f"the ranker was trained on {len(names)} features, of which the data lack {len(lacking)}: {shown}. "
+            "Rename the columns, or give them as missing (NaN)."
+        )
+    return data.select(names)
+
+
+def take_sample(X: Matrix) -> Matrix:
+    """A few rows, spread evenly: a bundle keeps them with their scores and checks them on load."""
+    rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS).astype(np.int64))
+    return X[rows].copy()
+
+
+def weigh_queries(data: RankingData, library: str) -> Floats | None:
+    """One weight a query, for libraries that take no other; weights that differ within one are refused."""
+    if data.weight is None:
+        return None
+    first = data.weight[data.offsets[:-1]]
+    differ = data.weight != np.repeat(first, data.sizes)
+    if differ.any():
+        row = int(np.flatnonzero(differ)[0])
+        raise BadInput(
+            f"{library} takes one weight for each query, but rows of query {data.qid.tolist()[row]!r} have "
+            "several. Give all rows of a query the same weight."
+        )
+    return np.asarray(first, dtype=np.float64)

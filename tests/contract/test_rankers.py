@@ -1,0 +1,308 @@
+"""Every ranker through the same demands, on one small, obvious data set."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from placings.data.ranking import RankingData
+from placings.errors import BadBundle, BadInput, PlacingsError
+from placings.metrics import ndcg
+from placings.rankers.bundles import load
+from placings.rankers.catalogue import CHOICES, CLASSES, find_class, make_ranker
+from placings.rankers.estimator import Ranker
+
+SMALL: dict[str, dict[str, Any]] = {
+    "lightgbm": {"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
+    "xgboost": {"rounds": 20, "random_state": 0},
+    "catboost": {"rounds": 20, "random_state": 0},
+    "ranksvm": {},
+    "linear": {},
+    "logistic": {},
+    "ridge": {},
+    "original": {},
+}
+LEARNING = [name for name in SMALL if name != "original"]
+
+
+def make_data(queries: int = 30, seed: int = 0) -> RankingData:
+    """Ten rows a query; the label grows with the first feature, the second is noise, the third constant."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=queries * 10), rng.normal(size=queries * 10), np.ones(queries * 10)])
+    y = np.clip(np.floor(X[:, 0] + 1.5), 0, 3)
+    return RankingData.from_arrays(
+        X, y, np.repeat(np.arange(queries), 10), feature_names=["signal", "noise", "constant"]
+    )
+
+
+@pytest.fixture(scope="module")
+def train() -> RankingData:
+    return make_data(30, 0)
+
+
+@pytest.fixture(scope="module")
+def test() -> RankingData:
+    return make_data(20, 1)
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def fitted(request: pytest.FixtureRequest, train: RankingData) -> Ranker:
+    return make_ranker(request.param, **SMALL[request.param]).fit(train)
+
+
+def test_the_demands_cover_every_ranker() -> None:
+    assert set(SMALL) == set(CHOICES)
+    assert {choice.class_name for choice in CHOICES.values()} == set(CLASSES)
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_ranker_learns_the_obvious(name: str, train: RankingData, test: RankingData) -> None:
+    scores = make_ranker(name, **SMALL[name]).fit(train).predict(test)
+    assert np.nanmean(ndcg(scores, test.y, test.offsets, k=10)) > 0.95
+
+
+def test_a_ranker_takes_arrays_and_ranking_data_alike(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+    arrays = clone(fitted).fit(np.asarray(train.X), train.y, qid=train.qid)
+    np.testing.assert_allclose(arrays.predict(np.asarray(test.X)), fitted.predict(test), atol=1e-9)
+    assert fitted.predict(test).dtype == np.float64
+    assert fitted.predict(test).shape == (test.n_rows,)
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_scores_come_in_the_order_of_the_rows(name: str, train: RankingData, test: RankingData) -> None:
+    ranker = make_ranker(name, **SMALL[name]).fit(train)
+    shuffled = np.random.default_rng(0).permutation(test.n_rows)
+    X = np.asarray(test.X)
+    np.testing.assert_array_equal(ranker.predict(X[shuffled]), ranker.predict(X)[shuffled])
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_the_order_of_queries_and_their_names_change_nothing(name: str, train: RankingData, test: RankingData) -> None:
+    ranker = make_ranker(name, **SMALL[name]).fit(train)
+    renamed = RankingData.from_arrays(
+        np.asarray(train.X), train.y, [f"query {q}" for q in train.qid], feature_names=train.feature_names
+    )
+    np.testing.assert_allclose(clone(ranker).fit(renamed).predict(test), ranker.predict(test), atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_bits(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+    np.testing.assert_array_equal(clone(fitted).fit(train).predict(test), fitted.predict(test))
+
+
+def test_fitting_never_changes_its_input(fitted: Ranker, train: RankingData) -> None:
+    X, y, qid = np.array(train.X), np.array(train.y), np.array(train.qid)
+    clone(fitted).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(X, np.asarray(train.X))
+    np.testing.assert_array_equal(y, train.y)
+
+
+def test_settings_survive_a_clone(fitted: Ranker) -> None:
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_features_are_matched_by_name(fitted: Ranker, test: RankingData) -> None:
+    turned = test.select(["constant", "noise", "signal"])
+    np.testing.assert_array_equal(fitted.predict(turned), fitted.predict(test))
+    with pytest.raises(BadInput, match="the data lack 1: 'noise'"):
+        fitted.predict(test.select(["signal", "constant"]))
+
+
+def test_a_missing_value_still_gets_a_score(fitted: Ranker, test: RankingData) -> None:
+    X = np.array(test.X)
+    X[::3, 0] = np.nan
+    assert np.isfinite(fitted.predict(X)).all()
+
+
+def test_missing_values_in_training_are_no_trouble(fitted: Ranker, train: RankingData) -> None:
+    X = np.array(train.X)
+    X[::4, 0] = np.nan
+    X[:, 1] = np.nan
+    ranker = clone(fitted).fit(X, train.y, qid=train.qid)
+    assert np.isfinite(ranker.predict(X)).all()
+
+
+def test_huge_values_are_scored_and_infinite_ones_refused(fitted: Ranker, test: RankingData) -> None:
+    X = np.array(test.X)
+    X[0, 0], X[1, 0] = 1e30, -1e30
+    assert np.isfinite(fitted.predict(X)).all()
+    X[0, 0] = np.inf
+    with pytest.raises(ValueError, match="(?i)inf"):
+        fitted.predict(X)
+
+
+def test_one_query_one_row_equal_labels_and_constant_features_are_no_trouble(fitted: Ranker) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 3))
+    for y, qid in (
+        (np.arange(12) % 3, None),
+        (np.arange(12) % 3, np.arange(12)),
+        (np.ones(12), np.repeat([1, 2], 6)),
+    ):
+        with pytest.MonkeyPatch.context(), np.errstate(all="ignore"):
+            import warnings
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a ranker may say that there is nothing to learn
+                ranker = clone(fitted).fit(X, y, qid=qid)
+            assert np.isfinite(ranker.predict(X)).all()
+
+
+def test_an_empty_query_list_can_be_scored_but_not_learned_from(fitted: Ranker, test: RankingData) -> None:
+    assert fitted.predict(test[[]]).shape == (0,)
+    with pytest.raises(ValueError, match="at least one row|minimum of 1|0 sample"):
+        clone(fitted).fit(test[[]])
+
+
+def test_fractional_labels_are_grades(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+    ranker = clone(fitted).fit(train.replace(y=train.y / 3.0))
+    assert np.isfinite(ranker.predict(test)).all()
+    if fitted.__class__.__name__ != "OriginalOrder":
+        assert np.nanmean(ndcg(ranker.predict(test), test.y, test.offsets, k=10)) > 0.9
+
+
+def test_sparse_and_dense_rows_are_the_same_rows(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+    rng = np.random.default_rng(0)
+    holes = np.where(rng.random(train.X.shape) < 0.5, 0, np.asarray(train.X))
+    dense = clone(fitted).fit(holes, train.y, qid=train.qid)
+    sparse = clone(fitted).fit(csr_array(holes), train.y, qid=train.qid)
+    X = np.where(rng.random(test.X.shape) < 0.5, 0, np.asarray(test.X))
+    np.testing.assert_allclose(dense.predict(csr_array(X)), dense.predict(X), rtol=1e-6, atol=1e-6)
+    if fitted.__class__.__name__ != "LinearRanker":  # which scales sparse columns without centring them
+        np.testing.assert_allclose(sparse.predict(csr_array(X)), dense.predict(X), rtol=1e-6, atol=1e-6)
+    assert np.isfinite(sparse.predict(csr_array(X))).all()
+
+
+def test_a_weight_of_zero_takes_queries_out(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+    if fitted.__class__.__name__ == "OriginalOrder":
+        pytest.skip("learns nothing")
+    lies = train.replace(y=np.where(train.query_index < 15, train.y, 3 - train.y))
+    weight = np.where(train.query_index < 15, 1.0, 0.0)
+    scores = clone(fitted).fit(lies, sample_weight=weight).predict(test)
+    assert np.nanmean(ndcg(scores, test.y, test.offsets, k=10)) > 0.9
+
+
+def test_predicting_before_fitting_is_refused(fitted: Ranker, test: RankingData) -> None:
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(test)
+
+
+def test_labels_cannot_be_given_twice_or_not_at_all(fitted: Ranker, train: RankingData) -> None:
+    with pytest.raises(BadInput, match="y and qid come from the RankingData"):
+        clone(fitted).fit(train, train.y)
+    with pytest.raises(ValueError, match="y"):
+        clone(fitted).fit(np.asarray(train.X))
+    with pytest.raises(BadInput, match="labels must be finite and 0 or more"):
+        clone(fitted).fit(np.asarray(train.X), -train.y - 1, qid=train.qid)
+
+
+def test_validation_data_may_be_ranking_data_or_arrays(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+    one = clone(fitted).fit(train, valid=test)
+    two = clone(fitted).fit(np.asarray(train.X), train.y, qid=train.qid, valid=(np.asarray(test.X), test.y, test.qid))
+    np.testing.assert_allclose(two.predict(np.asarray(test.X)), one.predict(test), atol=1e-9)
+    with pytest.raises(BadInput, match="valid must be a RankingData or"):
+        clone(fitted).fit(train, valid=(1,))
+
+
+# -- bundles ----------------------------------------------------------------------------------------
+
+
+def test_saving_and_loading_changes_nothing(fitted: Ranker, test: RankingData, tmp_path: Path) -> None:
+    digest = fitted.save(tmp_path / "model", metrics={"ndcg@10": 0.5})
+    back = load(tmp_path / "model", digest=digest)
+    assert type(back) is type(fitted)
+    assert back.get_params() == fitted.get_params()
+    assert back.feature_names_ == fitted.feature_names_
+    np.testing.assert_allclose(back.coverage_, fitted.coverage_, atol=1e-6)
+    np.testing.assert_array_equal(back.predict(test), fitted.predict(test))
+    assert back.save(tmp_path / "again")
+    np.testing.assert_array_equal(load(tmp_path / "again").predict(test), fitted.predict(test))
+
+
+def test_weights_that_score_differently_are_refused(fitted: Ranker, train: RankingData, tmp_path: Path) -> None:
+    """A bundle whose checksums are right but whose weights are another model's."""
+    if fitted.__class__.__name__ == "OriginalOrder":
+        pytest.skip("has no weights")
+    from placings.bundle import read_bundle, write_bundle
+
+    fitted.save(tmp_path / "model")
+    other = clone(fitted).fit(train.replace(y=3 - train.y))
+    bundle = read_bundle(tmp_path / "model")
+    facts = {key: value for key, value in bundle.manifest.items() if key not in ("kind", "version", "files")}
+    write_bundle(tmp_path / "forged", facts, {**bundle.files, **other._give_weights()})
+    with pytest.raises(BadBundle, match="scores the stored sample differently"):
+        load(tmp_path / "forged")
+    write_bundle(tmp_path / "forged", {**facts, "ranker": "os.system"}, bundle.files)
+    with pytest.raises(BadBundle, match="holds a ranker 'os.system'"):
+        load(tmp_path / "forged")
+    write_bundle(tmp_path / "forged", {**facts, "settings": {"evil": 1}}, bundle.files)
+    with pytest.raises(BadBundle, match="has settings that"):
+        load(tmp_path / "forged")
+
+
+def corrupt(folder: Path, rng: np.random.Generator, others: Path) -> None:
+    """One random misfortune: a byte flipped, a file cut, emptied, swapped, doubled, renamed or lost."""
+    files = sorted(folder.iterdir())
+    file = files[rng.integers(len(files))]
+    content = file.read_bytes()
+    kind = rng.integers(7)
+    if kind == 0 and content:
+        place = int(rng.integers(len(content)))
+        file.write_bytes(content[:place] + bytes([content[place] ^ (1 << int(rng.integers(8)))]) + content[place + 1 :])
+    elif kind == 1 and content:
+        file.write_bytes(content[: rng.integers(len(content))])
+    elif kind == 2:
+        file.write_bytes(content + bytes(rng.integers(0, 256, 3).astype(np.uint8)))
+    elif kind == 3:
+        foreign = others / file.name
+        if foreign.exists() and foreign.read_bytes() != content:
+            file.write_bytes(foreign.read_bytes())
+        else:
+            file.unlink()
+    elif kind == 4:
+        other = files[(files.index(file) + 1) % len(files)]
+        swap = other.read_bytes()
+        other.write_bytes(content)
+        file.write_bytes(swap)
+    elif kind == 5:
+        file.rename(folder / ("x" + file.name))
+    else:
+        file.unlink()
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost", "ranksvm"])
+def test_no_corrupted_bundle_is_loaded(name: str, train: RankingData, test: RankingData, tmp_path: Path) -> None:
+    """250 misfortunes for each of four rankers: 1,000 bundles, none loaded."""
+    ranker = make_ranker(name, **SMALL[name]).fit(train)
+    ranker.save(tmp_path / "good")
+    clone(ranker).fit(test).save(tmp_path / "other")
+    rng = np.random.default_rng(7)
+    for _ in range(250):
+        shutil.rmtree(tmp_path / "bad", ignore_errors=True)
+        shutil.copytree(tmp_path / "good", tmp_path / "bad")
+        corrupt(tmp_path / "bad", rng, tmp_path / "other")
+        with pytest.raises(BadBundle):
+            load(tmp_path / "bad")
+    np.testing.assert_array_equal(load(tmp_path / "good").predict(test), ranker.predict(test))
+
+
+def test_a_setting_that_is_no_plain_value_cannot_be_saved(train: RankingData, tmp_path: Path) -> None:
+    ranker = make_ranker("lightgbm", rounds=2, params={"callback": print})
+    with pytest.raises(PlacingsError):
+        ranker.fit(train).save(tmp_path / "model")
+
+
+def test_unknown_names_are_told_with_the_nearest() -> None:
+    with pytest.raises(BadInput, match="no ranker 'lightgmb'; did you mean 'lightgbm'"):
+        make_ranker("lightgmb")
+    with pytest.raises(BadInput, match="no setting of ridge 'c'"):
+        make_ranker("ridge", c=1)
+    with pytest.raises(BadInput, match="no ranker class"):
+        find_class("Popen")

@@ -58,7 +58,9 @@ def write_bundle(path: str | Path, facts: Mapping[str, Any], files: Mapping[str,
     manifest["files"] = {name: _vouch(content) for name, content in sorted(files.items())}
     text = _as_json({**manifest, "seal": _seal(manifest)})
     if len(text) > LARGEST_MANIFEST:
-        raise BadInput(f"the manifest must stay under {LARGEST_MANIFEST >> 20} MiB. Got {len(text) >> 20} MiB.")
+        raise BadInput(
+            f"the manifest must stay under {LARGEST_MANIFEST >> 20} MiB. Got {len(text) >> 20} MiB."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     try:

@@ -67,7 +67,9 @@ def test_a_ranker_learns_the_obvious(name: str, train: RankingData, test: Rankin
     assert np.nanmean(ndcg(scores, test.y, test.offsets, k=10)) > 0.95
 
 
-def test_a_ranker_takes_arrays_and_ranking_data_alike(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+def test_a_ranker_takes_arrays_and_ranking_data_alike(
+    fitted: Ranker, train: RankingData, test: RankingData
+) -> None:
     arrays = clone(fitted).fit(np.asarray(train.X), train.y, qid=train.qid)
     np.testing.assert_allclose(arrays.predict(np.asarray(test.X)), fitted.predict(test), atol=1e-9)
     assert fitted.predict(test).dtype == np.float64
@@ -83,7 +85,9 @@ def test_scores_come_in_the_order_of_the_rows(name: str, train: RankingData, tes
 
 
 @pytest.mark.parametrize("name", LEARNING)
-def test_the_order_of_queries_and_their_names_change_nothing(name: str, train: RankingData, test: RankingData) -> None:
+def test_the_order_of_queries_and_their_names_change_nothing(
+    name: str, train: RankingData, test: RankingData
+) -> None:
     ranker = make_ranker(name, **SMALL[name]).fit(train)
     renamed = RankingData.from_arrays(
         np.asarray(train.X), train.y, [f"query {q}" for q in train.qid], feature_names=train.feature_names
@@ -166,7 +170,9 @@ def test_fractional_labels_are_grades(fitted: Ranker, train: RankingData, test: 
         assert np.nanmean(ndcg(ranker.predict(test), test.y, test.offsets, k=10)) > 0.9
 
 
-def test_sparse_and_dense_rows_are_the_same_rows(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+def test_sparse_and_dense_rows_are_the_same_rows(
+    fitted: Ranker, train: RankingData, test: RankingData
+) -> None:
     rng = np.random.default_rng(0)
     holes = np.where(rng.random(train.X.shape) < 0.5, 0, np.asarray(train.X))
     dense = clone(fitted).fit(holes, train.y, qid=train.qid)
@@ -203,9 +209,13 @@ def test_labels_cannot_be_given_twice_or_not_at_all(fitted: Ranker, train: Ranki
         clone(fitted).fit(np.asarray(train.X), -train.y - 1, qid=train.qid)
 
 
-def test_validation_data_may_be_ranking_data_or_arrays(fitted: Ranker, train: RankingData, test: RankingData) -> None:
+def test_validation_data_may_be_ranking_data_or_arrays(
+    fitted: Ranker, train: RankingData, test: RankingData
+) -> None:
     one = clone(fitted).fit(train, valid=test)
-    two = clone(fitted).fit(np.asarray(train.X), train.y, qid=train.qid, valid=(np.asarray(test.X), test.y, test.qid))
+    two = clone(fitted).fit(
+        np.asarray(train.X), train.y, qid=train.qid, valid=(np.asarray(test.X), test.y, test.qid)
+    )
     np.testing.assert_allclose(two.predict(np.asarray(test.X)), one.predict(test), atol=1e-9)
     with pytest.raises(BadInput, match="valid must be a RankingData or"):
         clone(fitted).fit(train, valid=(1,))
@@ -226,7 +236,9 @@ def test_saving_and_loading_changes_nothing(fitted: Ranker, test: RankingData, t
     np.testing.assert_array_equal(load(tmp_path / "again").predict(test), fitted.predict(test))
 
 
-def test_weights_that_score_differently_are_refused(fitted: Ranker, train: RankingData, tmp_path: Path) -> None:
+def test_weights_that_score_differently_are_refused(
+    fitted: Ranker, train: RankingData, tmp_path: Path
+) -> None:
     """A bundle whose checksums are right but whose weights are another model's."""
     if fitted.__class__.__name__ == "OriginalOrder":
         pytest.skip("has no weights")
@@ -255,7 +267,9 @@ def corrupt(folder: Path, rng: np.random.Generator, others: Path) -> None:
     kind = rng.integers(7)
     if kind == 0 and content:
         place = int(rng.integers(len(content)))
-        file.write_bytes(content[:place] + bytes([content[place] ^ (1 << int(rng.integers(8)))]) + content[place + 1 :])
+        file.write_bytes(
+            content[:place] + bytes([content[place] ^ (1 << int(rng.integers(8)))]) + content[place + 1 :]
+        )
     elif kind == 1 and content:
         file.write_bytes(content[: rng.integers(len(content))])
     elif kind == 2:
@@ -278,7 +292,9 @@ def corrupt(folder: Path, rng: np.random.Generator, others: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost", "ranksvm"])
-def test_no_corrupted_bundle_is_loaded(name: str, train: RankingData, test: RankingData, tmp_path: Path) -> None:
+def test_no_corrupted_bundle_is_loaded(
+    name: str, train: RankingData, test: RankingData, tmp_path: Path
+) -> None:
     """250 misfortunes for each of four rankers: 1,000 bundles, none loaded."""
     ranker = make_ranker(name, **SMALL[name]).fit(train)
     ranker.save(tmp_path / "good")

@@ -86,7 +86,7 @@ def test_the_cache_is_listed_bounded_and_cleared(tmp_path: Path) -> None:
     assert "of at most" in run("cache", **home).stdout
     assert run("cache", "path", **home).stdout.strip() == home["PLACINGS_CACHE"]
     assert run("cache", "clear", "--to", "1T", **home).stdout.startswith("deleted 0 entries")
-    assert run("cache", "clear", **home).stdout.startswith("deleted 1 entries")
+    assert run("cache", "clear", **home).stdout.startswith("deleted 1 entry")
     assert run("cache", "clear", "--to", "much", **home).returncode == 1
 
 
@@ -121,7 +121,13 @@ def test_the_demo_page_stands_alone_in_a_real_browser(demo: tuple[Path, str]) ->
         pytest.skip("needs Chromium (apt-get install chromium)")
     from playwright.sync_api import sync_playwright
 
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+    ]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(chromium), args=flags)
         page = browser.new_page()

@@ -24,7 +24,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = folder / "venv" / "bin" / "python"
     wheel = next(folder.glob("*.whl"))
     subprocess.run(
-        [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel], check=True, capture_output=True
+        [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel],
+        check=True,
+        capture_output=True,
     )
     return folder / "venv" / "bin"
 

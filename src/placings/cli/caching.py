@@ -64,7 +64,8 @@ def clear(
     from placings.data.cache import parse_size, prune_entries
 
     dropped = prune_entries(parse_size(to))
-    typer.echo(f"deleted {len(dropped)} entries, {format_bytes(sum(entry.bytes for entry in dropped))}")
+    what = "1 entry" if len(dropped) == 1 else f"{len(dropped)} entries"
+    typer.echo(f"deleted {what}, {format_bytes(sum(entry.bytes for entry in dropped))}")
 
 
 def format_bytes(count: int) -> str:

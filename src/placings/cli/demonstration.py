@@ -43,7 +43,8 @@ def demo(
     made = make_ranking(queries, random_state=seed)
     file = out / "rows.txt.gz"
     write(made.data, file)
-    data = read(file, feature_names=made.data.feature_names)
+    (out / "feature_names.txt").write_text("\n".join(made.data.feature_names) + "\n")
+    data = read(file)
     console.print(f"[bold]1. The data[/bold], written to {file} and read back\n", soft_wrap=True)
     console.print(describe_text(data), end="\n\n")
     facts = describe_features(data)

@@ -104,6 +104,15 @@ def read_only(values: AnyArray) -> AnyArray:
     return view
 
 
+def read_only_rows(rows: csr_array[np.float32, tuple[int, int]]) -> Matrix:
+    """The same CSR rows, shared, over arrays that cannot be written through."""
+    from scipy.sparse import csr_array
+
+    parts = tuple(read_only(part) for part in (rows.data, rows.indices, rows.indptr))
+    frozen: Matrix = csr_array(parts, shape=rows.shape, copy=False)
+    return frozen
+
+
 def stack_rows(parts: Sequence[Matrix]) -> Matrix:
     """Feature matrices one below the other; sparse if any is."""
     if all(isinstance(part, np.ndarray) for part in parts):

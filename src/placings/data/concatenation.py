@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from placings.data.ranking import PER_ROW, RankingData
 from placings.errors import BadInput
 
 
-def concat(parts: Sequence[RankingData], *, repeated_qid: str = "error") -> RankingData:
+def concat(parts: Iterable[RankingData], *, repeated_qid: str = "error") -> RankingData:
     """Several data sets as one, queries in order; features are matched by name.
 
     A qid that stands in two parts is an error (two sources may number their queries alike), unless
     `repeated_qid="join"` says that its rows belong together.
     """
+    parts = list(parts)
     if not parts:
         raise BadInput("concat needs at least one RankingData. Got none.")
     if repeated_qid not in ("error", "join"):

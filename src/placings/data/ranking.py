@@ -21,6 +21,7 @@ from placings.data.checks import (
     name_features,
     order_by_query,
     read_only,
+    read_only_rows,
 )
 from placings.data.ids import as_ids, number_ids
 from placings.errors import BadInput, UnknownName
@@ -265,10 +266,23 @@ class RankingData:
         """The same rows with these features, by name or place, in this order."""
         places = [self._place(feature) for feature in features]
         names = tuple(self.feature_names[place] for place in places)
-        return self.replace(X=self.X[:, places], feature_names=names)
+        return replace(self, X=self.X[:, places], feature_names=names)
 
     def replace(self, **parts: Any) -> RankingData:
-        """The same data with some parts exchanged: `data.replace(y=clicks)`."""
+        """The same data with some parts exchanged, checked as when built: `data.replace(y=clicks)`."""
+        checks: dict[str, Any] = {
+            "X": as_matrix,
+            "y": check_labels,
+            "items": lambda values: as_ids(values, "items"),
+            "position": check_position,
+            "weight": lambda values: check_weight(values, "weight"),
+            "propensity": lambda values: check_weight(values, "propensity"),
+            "time": np.asarray,
+            "feature_names": tuple,
+        }
+        for name, values in parts.items():
+            if name in checks and values is not None:
+                parts[name] = checks[name](values)
         return replace(self, **parts)
 
     def split(
@@ -319,8 +333,8 @@ class RankingData:
                 object.__setattr__(self, name, read_only(getattr(self, name)))
         frozen = {name: read_only(np.asarray(values)) for name, values in self.segments.items()}
         object.__setattr__(self, "segments", MappingProxyType(frozen))
-        if isinstance(self.X, np.ndarray):
-            object.__setattr__(self, "X", read_only(self.X))
+        frozen_X = read_only(self.X) if isinstance(self.X, np.ndarray) else read_only_rows(self.X)
+        object.__setattr__(self, "X", frozen_X)
 
     def _map_rows(self, rows: Any) -> dict[str, Any]:
         parts: dict[str, Any] = {"X": self.X[rows], "y": self.y[rows]}
@@ -333,13 +347,13 @@ class RankingData:
     def _view(self, start: int, stop: int) -> RankingData:
         offsets = self.offsets[start : stop + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
-        return self.replace(offsets=offsets - offsets[0], qids=self.qids[start:stop], **self._map_rows(rows))
+        return replace(self, offsets=offsets - offsets[0], qids=self.qids[start:stop], **self._map_rows(rows))
 
     def _take(self, chosen: AnyArray) -> RankingData:
         sizes = self.sizes[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return self.replace(offsets=offsets, qids=self.qids[chosen], **self._map_rows(rows))
+        return replace(self, offsets=offsets, qids=self.qids[chosen], **self._map_rows(rows))
 
     def _place(self, feature: str | int) -> int:
         if isinstance(feature, int | np.integer):

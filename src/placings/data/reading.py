@@ -37,7 +37,8 @@ def read(
     - a folder of MSLR-WEB10K/30K, Istella, Yahoo, MQ2007/2008 or OHSUMED: `fold=1, split="train"`.
 
     `format` ("svmlight", "parquet", "csv", "trec") is told from the name and the first bytes if not given.
-    Names in a file `feature_names.txt` beside svmlight text are used. The second read of a file of 2 MiB
+    Features are named by a file `feature_names.txt` beside svmlight text, or by the known collection that
+    the file lies in. The second read of a file of 2 MiB
     or more comes memory-mapped from the cache (`cache=False` never looks there, "always" keeps small
     files too).
 
@@ -126,12 +127,19 @@ def _read_text(path: Path, **options: Any) -> RankingData:
     from placings.data.svmlight import read_svmlight
 
     data = read_svmlight(path, **options)
-    names = path.parent / NAMES_FILE
-    if options.get("feature_names") is None and names.is_file():
-        found = read_feature_names(names)
-        if len(found) == data.n_features:
-            return data.replace(feature_names=found)
-    return data
+    names = None if options.get("feature_names") is not None else _find_names(path)
+    fits = names is not None and len(names) == data.n_features
+    return data.replace(feature_names=names) if fits else data
+
+
+def _find_names(path: Path) -> tuple[str, ...] | None:
+    """Names written beside the file, or those of the known collection it lies in."""
+    from placings.data.letor import find_collection
+
+    if (path.parent / NAMES_FILE).is_file():
+        return read_feature_names(path.parent / NAMES_FILE)
+    collection = find_collection(path.parent)
+    return None if collection is None else collection.feature_names
 
 
 def read_feature_names(path: str | Path) -> tuple[str, ...]:

@@ -60,9 +60,13 @@ def iterate_blocks(path: Path, size: int, on_bytes: Callable[[int], object] | No
                 raise BadFile(path, f"cannot be read: {error}.") from error
             raise TruncatedFile(
                 path,
-                f"the {codec} data end early or are damaged after about {lines:,} lines ({error}). "
+                f"the {codec} data end early or are damaged, {_say_where(lines)} ({error}). "
                 "Fetch the file again; nothing was kept of it.",
             ) from error
+
+
+def _say_where(lines: int) -> str:
+    return f"after about {lines:,} lines" if lines else "near their beginning"
 
 
 def _decompress(raw: IO[bytes], codec: str | None) -> Any:

@@ -22,7 +22,7 @@ def describe_facts(data: RankingData) -> dict[str, str]:
     if data.n_queries:
         facts["rows a query"] = (
             f"{int(sizes.min()):,} to {int(sizes.max()):,}, mean {sizes.mean():,.1f}, "
-            f"median {np.median(sizes):,.0f}"
+            f"median {np.median(sizes):,g}"
         )
         facts["labels"] = describe_labels(data)
         facts["nothing relevant"] = f"{count_empty(data):,} of {data.n_queries:,} queries"

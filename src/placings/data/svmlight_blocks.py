@@ -116,8 +116,9 @@ def _settle(
             labels[row] = number
             continue
         if number is None:
+            advice = "Pass" if token.isalpha() else "Correct it, or pass"
             raise BadLine(
-                line, f"feature {ids[place]} is {token!r}. Pass missing={token!r} to read it as missing."
+                line, f"feature {ids[place]} is {token!r}. {advice} missing={token!r} to read it as missing."
             )
         with np.errstate(over="ignore"):
             value = np.float32(number)

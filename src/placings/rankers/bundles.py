@@ -112,7 +112,9 @@ def _check_sample(ranker: Ranker, bundle: Bundle) -> None:
         raise
     except Exception as error:
         raise BadBundle(bundle.path, f"its ranker cannot score its own sample: {error}.") from error
-    if given.shape != expected.shape or not np.allclose(given, expected, TOLERANCE, TOLERANCE, equal_nan=True):
+    if given.shape != expected.shape or not np.allclose(
+        given, expected, TOLERANCE, TOLERANCE, equal_nan=True
+    ):
         raise BadBundle(
             bundle.path,
             "the restored ranker scores the stored sample differently than when it was saved. Made with "

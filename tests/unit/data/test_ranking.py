@@ -60,6 +60,20 @@ def test_nothing_can_be_changed_in_place(mixed: RankingData) -> None:
         mixed.segments["new"] = np.zeros(5)  # type: ignore[index]
 
 
+def test_sparse_rows_cannot_be_changed_in_place_either() -> None:
+    data = RankingData.from_arrays(csr_array(np.eye(3)), [0, 1, 1], [1, 2, 1])
+    with pytest.raises(ValueError, match="read-only"):
+        data.X.data[:] = 9  # type: ignore[union-attr]
+
+
+def test_replaced_parts_are_checked_as_when_built(mixed: RankingData) -> None:
+    assert mixed.replace(y=[1, 0, 0, 0, 0]).y.dtype == np.float64
+    with pytest.raises(BadInput, match="labels must be finite and 0 or more. Got -3.0 at row 1"):
+        mixed.replace(y=[1, -3, 0, 0, 0])
+    with pytest.raises(BadInput, match="y must have one label for each of the 5 rows"):
+        mixed.replace(y=[1])
+
+
 def test_building_never_changes_its_input() -> None:
     X, y, qid = np.ones((3, 2), dtype=np.float32), np.array([1.0, 0.0, 1.0]), np.array([2, 1, 2])
     RankingData.from_arrays(X, y, qid)

@@ -104,3 +104,12 @@ def test_a_csv_is_guessed_and_said(tmp_path: Path) -> None:
         data = read(path)
     assert data.feature_names == ("bm25",)
     assert read(path, qid="query_id", label="rel").y.tolist() == [0, 1]
+
+
+def test_a_file_of_a_known_collection_has_its_feature_names(tmp_path: Path) -> None:
+    folder = tmp_path / "MSLR-WEB10K" / "Fold1"
+    folder.mkdir(parents=True)
+    row = "1 qid:1 " + " ".join(f"{i}:{i}" for i in range(1, 137)) + "\n"
+    for name in ("train.txt", "vali.txt", "test.txt"):
+        (folder / name).write_text(row)
+    assert read(folder / "train.txt").feature_names[105] == "BM25 body"

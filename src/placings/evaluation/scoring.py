@@ -1,0 +1,330 @@
+"""`evaluate`: how good a ranker is on data, with intervals, counts and the rule that was followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import AnyArray, Floats, Ints, as_scores
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, UnknownName
+from placings.evaluation.rendering import Cell, Grid, format_interval, format_mean, render_grid, write_json
+from placings.evaluation.significance import bootstrap_means, mean_known
+from placings.evaluation.slices import (
+    Group,
+    Slice,
+    Slicings,
+    describe_slice,
+    find_groups,
+    order_worst_first,
+    render_slices,
+)
+from placings.metrics.names import Metric, measure, metric
+from placings.metrics.order import count_by_query, is_relevant
+from placings.metrics.rank import rank_of_first_relevant
+
+LOWER_IS_BETTER = frozenset({"arp", "rank"})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """The means of some metrics and what stands behind them.
+
+    `result["ndcg@10"]` is a mean, `result.interval("ndcg@10")` its interval, `result.per_query` the value of
+    each query in the order of `qids` (NaN where it was not scored), `result.counts` how many queries there
+    are, were scored, have nothing relevant and are too short, `result.rule` the sentence that says so.
+    """
+
+    per_query: Mapping[str, Floats]
+    intervals: Mapping[str, tuple[float, float]]
+    counts: Mapping[str, int]
+    qids: AnyArray
+    rule: str
+    settings: Mapping[str, Any]
+    slices: tuple[Slice, ...] = ()
+    means: Mapping[str, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float:
+        return self.means[self._find(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.means
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.means)
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """Low and high end of the mean's bootstrap interval; (NaN, NaN) with `bootstrap=0`."""
+        return self.intervals[self._find(name)]
+
+    def table(self, format: str = "text") -> str:
+        """The means as "text", "markdown", "latex" or "html", the rule below them."""
+        rows = tuple(
+            (Cell(name), Cell(format_mean(mean)), Cell(format_interval(*self.intervals[name])))
+            for name, mean in self.means.items()
+        )
+        header = ("metric", "mean", f"{self.settings['level']:.0%} interval")
+        return render_grid(Grid(header, rows, (self.rule, *self._say_bootstrap())), format)
+
+    def slice_table(self, format: str = "text") -> str:
+        """The slices, the worst in the first metric first; "" when none were asked for."""
+        return render_slices(self.slices, self.rule, format) if self.slices else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the per-query values, as plain values."""
+        return {
+            "metrics": {
+                name: {
+                    "mean": mean,
+                    "low": self.intervals[name][0],
+                    "high": self.intervals[name][1],
+                    "scored": int(np.isfinite(self.per_query[name]).sum()),
+                }
+                for name, mean in self.means.items()
+            },
+            "counts": dict(self.counts),
+            "rule": self.rule,
+            "settings": dict(self.settings),
+            "slices": [describe_slice(each) for each in self.slices],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` in full precision; NaN is null."""
+        return write_json(self.to_dict())
+
+    def __repr__(self) -> str:
+        return "\n\n".join(part for part in (self.table(), self.slice_table()) if part)
+
+    def _repr_html_(self) -> str:
+        return self.table("html") + (self.slice_table("html") if self.slices else "")
+
+    def _say_bootstrap(self) -> tuple[str, ...]:
+        if not self.settings["bootstrap"]:
+            return ()
+        return (say_bootstrap(self.settings),)
+
+    def _find(self, name: str) -> str:
+        if name not in self.means:
+            raise UnknownName("metric in this evaluation", str(name), self.means)
+        return name
+
+
+def evaluate(
+    ranker_or_scores: Any,
+    data: RankingData,
+    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    *,
+    bootstrap: int = 1000,
+    level: float = 0.95,
+    empty: str = "drop",
+    min_items: int = 1,
+    slices: Slicings = None,
+    random_state: int = 0,
+    **options: Any,
+) -> Evaluation:
+    """Judge a ranker, or scores, on data: the mean of each metric over queries, with its interval.
+
+    `ranker_or_scores` has a `predict`, or is an array with one score for each row of `data`. A ranker gets
+    the data, any other scikit-learn estimator `data.X`. All metrics come from one ranking pass; `options`
+    (`ties=`, `gain=`, `relevant_from=`, …) go to the metrics that know them.
+
+    The interval is a percentile bootstrap over queries, `bootstrap` draws that all metrics share; 0 skips
+    it. A query with nothing relevant is left out (`empty="drop"`), 0 (`"zero"`) or 1 (`"one"`); one with
+    fewer than `min_items` rows is left out. If no query is left a mean is NaN, and the rule says why.
+    `slices` asks for groups of queries as well (see `placings.evaluation.slices.find_groups`).
+
+    >>> data = RankingData.from_arrays([[0.9], [0.8], [0.3]], [0, 1, 0], [1, 1, 2])
+    >>> result = evaluate(data.X[:, 0], data, ["mrr", "ndcg@10"])
+    >>> result["mrr"], result.counts["scored"]
+    (0.5, 1)
+    >>> print(result.rule)
+    Means over 1 of 2 queries; 1 with nothing relevant is left out (empty="drop").
+    """
+    scores = give_scores(ranker_or_scores, data)
+    settings = {"empty": empty, "min_items": min_items}
+    values = measure(name_metrics(metrics), scores, data.y, data.offsets, **settings, **options)
+    matrix = stack_columns(values)
+    low, high = bootstrap_means(matrix, draws=bootstrap, level=level, random_state=random_state)
+    counts = count_queries([data], empty, min_items, options.get("relevant_from"))
+    asked = {"bootstrap": bootstrap, "level": level, **settings, "random_state": random_state, **options}
+    first = next(iter(values))
+    found = [
+        each
+        for group in find_groups(slices, [data])
+        for each in _judge_group(group, values, bootstrap, level, random_state)
+    ]
+    return Evaluation(
+        per_query=values,
+        intervals={name: (float(low[i]), float(high[i])) for i, name in enumerate(values)},
+        counts=counts,
+        qids=data.qids,
+        rule=say_rule(counts, values, empty, min_items),
+        settings=asked,
+        slices=tuple(order_worst_first(found, first, is_lower_better(first))),
+        means=dict(zip(values, mean_known(matrix).tolist(), strict=True)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RankDistribution:
+    """Where the first relevant item stands: `ranks` `[queries]`, NaN for a query with nothing relevant."""
+
+    ranks: Floats
+    deepest: int
+
+    @property
+    def counts(self) -> Ints:
+        """Queries whose first relevant item stands at rank 1, 2, …, `deepest`, and (last) below it."""
+        known = self.ranks[~np.isnan(self.ranks)].astype(np.int64)
+        return np.bincount(np.minimum(known, self.deepest + 1), minlength=self.deepest + 2)[1:]
+
+    @property
+    def shares(self) -> Floats:
+        """`counts` as shares of the queries with something relevant; NaN if there are none."""
+        total = int(self.counts.sum())
+        return self.counts / total if total else np.full(self.deepest + 1, np.nan)
+
+    @property
+    def reached(self) -> Floats:
+        """The share of queries that are served by rank 1, 2, …, `deepest`."""
+        return np.cumsum(self.shares[:-1])
+
+
+def rank_distribution(
+    ranker_or_scores: Any,
+    data: RankingData,
+    *,
+    deepest: int = 20,
+    relevant_from: float | None = None,
+    ties: str = "stable",
+    min_items: int = 1,
+) -> RankDistribution:
+    """How many queries have their first relevant item at rank 1, 2, …, and below `deepest`.
+
+    Queries with nothing relevant (or fewer than `min_items` rows) are NaN in `ranks` and counted nowhere.
+    Draw it with `placings.report.rank_figures.draw_rank_distribution`.
+
+    >>> data = RankingData.from_arrays([[3.0], [2.0], [1.0]], [0, 1, 1], [1, 1, 2])
+    >>> rank_distribution(data.X[:, 0], data, deepest=3).counts.tolist()
+    [1, 1, 0, 0]
+    """
+    if isinstance(deepest, bool) or not isinstance(deepest, int) or deepest < 1:
+        raise BadInput(f"deepest must be a whole number of 1 or more. Got {deepest!r}.")
+    scores = give_scores(ranker_or_scores, data)
+    ranks = rank_of_first_relevant(
+        scores, data.y, data.offsets, relevant_from=relevant_from, ties=ties, min_items=min_items
+    )
+    return RankDistribution(ranks, deepest)
+
+
+# -- shared with comparison ------------------------------------------------------------------------
+
+
+def give_scores(ranker_or_scores: Any, data: RankingData, what: str = "scores") -> Floats:
+    """One finite-or-infinite score a row, from a ranker or as given; `what` names it in errors."""
+    given = ranker_or_scores
+    if hasattr(given, "predict"):
+        from sklearn.base import BaseEstimator
+
+        from placings.rankers.estimator import Ranker
+
+        plain = isinstance(given, BaseEstimator) and not isinstance(given, Ranker)
+        given = given.predict(data.X if plain else data)
+    try:
+        scores = as_scores(given)
+    except BadInput as error:
+        raise BadInput(f"{what}: {error}" if what != "scores" else str(error)) from None
+    if len(scores) != data.n_rows:
+        raise BadInput(f"{what} must be one number for each of the {data.n_rows} rows. Got {len(scores)}.")
+    return scores
+
+
+def name_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
+    """At least one metric, each once."""
+    wanted = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    if not wanted:
+        raise BadInput("metrics must name at least one, such as 'ndcg@10'. Got none.")
+    return wanted
+
+
+def is_lower_better(name: str) -> bool:
+    """Whether less is better: of ranks, as `arp` and `rank` are."""
+    return metric(name).name in LOWER_IS_BETTER
+
+
+def stack_columns(values: Mapping[str, Floats]) -> Floats:
+    """`[queries, metrics]`."""
+    return np.stack(list(values.values()), axis=1)
+
+
+def count_queries(
+    folds: Sequence[RankingData], empty: str, min_items: int, relevant_from: float | None = None
+) -> dict[str, int]:
+    """How many queries there are, are scored, have nothing relevant, and have too few rows."""
+    queries = nothing = short = 0
+    for data in folds:
+        few = data.sizes < min_items
+        barren = count_by_query(is_relevant(data.y, relevant_from), data.offsets) == 0
+        queries += len(data)
+        short += int(few.sum())
+        nothing += int((barren & ~few).sum())
+    scored = queries - short - (nothing if empty == "drop" else 0)
+    return {"queries": queries, "scored": scored, "nothing_relevant": nothing, "too_short": short}
+
+
+def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str, min_items: int) -> str:
+    """The sentence below every table: how many queries, which rule, and who was left out."""
+    nothing, short = counts["nothing_relevant"], counts["too_short"]
+    if empty == "drop":
+        fate = "is left out" if nothing == 1 else "are left out"
+    else:
+        fate = ("counts" if nothing == 1 else "count") + (" as 0" if empty == "zero" else " as 1")
+    parts = [f'{nothing or "none"} with nothing relevant {fate} (empty="{empty}")']
+    if short or min_items != 1:
+        verb = "is" if short == 1 else "are"
+        parts.append(
+            f"{short or 'none'} with fewer than {min_items} items {verb} left out (min_items={min_items})"
+        )
+    text = f"Means over {counts['scored']:,} of {counts['queries']:,} queries; {'; '.join(parts)}."
+    for name, each in values.items():
+        scored = int((~np.isnan(each)).sum())
+        if scored == 0:
+            text += f" {name}: no query could be scored."
+        elif scored != counts["scored"]:
+            text += f" {name} is over {scored:,} queries."
+    return text
+
+
+def say_bootstrap(settings: Mapping[str, Any]) -> str:
+    """How the intervals came about."""
+    return (
+        f"Intervals: {settings['level']:.0%}, percentile bootstrap over queries, {settings['bootstrap']:,} "
+        f"draws, seed {settings['random_state']}."
+    )
+
+
+def _judge_group(
+    group: Group, values: Mapping[str, Floats], bootstrap: int, level: float, random_state: int
+) -> list[Slice]:
+    matrix = stack_columns(values)[group.chosen]
+    low, high = bootstrap_means(matrix, draws=bootstrap, level=level, random_state=random_state)
+    means = mean_known(matrix)
+    scored = (~np.isnan(matrix)).sum(axis=0)
+    return [
+        Slice(
+            by=group.by,
+            value=group.value,
+            metric=name,
+            queries=len(matrix),
+            scored=int(scored[place]),
+            mean=float(means[place]),
+            interval=(float(low[place]), float(high[place])),
+        )
+        for place, name in enumerate(values)
+    ]

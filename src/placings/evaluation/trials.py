@@ -1,0 +1,267 @@
+"""One trial: fit with these values, judge on held-out queries; here, or in a worker process.
+
+A worker is this module run as a program. It gets plain text on its stdin (JSON lines) and the data as
+memory-mapped arrays in a folder; nothing is pickled, and no model travels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from placings.arrays import Floats
+from placings.data.cache import _load, _save
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, PlacingsError
+from placings.evaluation.spaces import POSITIVE_WEIGHT, Value, apply_values
+from placings.metrics import measure
+from placings.rankers.estimator import Ranker
+from placings.threads import count_threads
+
+
+class WorkerDied(PlacingsError):
+    """A worker process ended in the middle of a trial."""
+
+
+class TrialFailed(PlacingsError):
+    """What a worker says of a trial that raised an error."""
+
+
+class Judge(Protocol):
+    """What runs a trial."""
+
+    def judge(self, values: Mapping[str, Value]) -> Iterator[float]:
+        """The mean over the queries judged so far, after each fold."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every trial of a study has in common: the ranker, the data, and how it is judged."""
+
+    ranker: Ranker
+    train: RankingData
+    valid: RankingData | None
+    folds: int
+    metric: str
+    empty: str
+    seed: int
+
+    def judge(self, values: Mapping[str, Value]) -> Iterator[float]:
+        """Fit on each fold's training part and give the mean over all held-out queries so far.
+
+        With `valid` there is one step: fit on all of `train`, judge on `valid`. Queries with nothing
+        relevant count as `empty` says; where no query counts there is no mean, which is an error.
+        """
+        weight = values.get(POSITIVE_WEIGHT, 1.0)
+        known: list[Floats] = []
+        for learned, held in self._parts():
+            ranker = apply_values(self.ranker, values)
+            seen = weigh_positives(learned, float(weight or 0.0)) if weight != 1.0 else learned
+            stops = self.valid is not None and "early_stopping" in ranker.get_params(deep=False)
+            ranker.fit(seen, valid=held) if stops else ranker.fit(seen)
+            scores = ranker.predict(held)
+            result = measure(self.metric, scores, held.y, held.offsets, empty=self.empty)
+            known.extend(each[~np.isnan(each)] for each in result.values())
+            judged = np.concatenate(known)
+            if not len(judged):
+                raise BadInput("no held-out query has anything relevant, so there is no mean to judge by.")
+            yield float(judged.mean())
+
+    def _parts(self) -> Iterator[tuple[RankingData, ...]]:
+        if self.valid is not None:
+            return iter([(self.train, self.valid)])
+        return self.train.folds(self.folds, random_state=self.seed)
+
+
+def weigh_positives(data: RankingData, weight: float) -> RankingData:
+    """The same data, with rows of a label above 0 weighing `weight` times as much as they did.
+
+    >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 3])
+    >>> weigh_positives(data, 10.0).weight
+    array([ 1., 10.])
+    """
+    if not weight > 0.0:
+        raise BadInput(f"{POSITIVE_WEIGHT} must be above 0. Got {weight!r}.")
+    before = np.ones(data.n_rows) if data.weight is None else data.weight
+    return data.replace(weight=np.where(data.y > 0, weight * before, before))
+
+
+# -- worker processes -------------------------------------------------------------------------------
+
+
+class Workers:
+    """Some worker processes with one copy of the data on disk; use as a context manager."""
+
+    def __init__(self, task: Task, count: int) -> None:
+        self.task, self.count = task, count
+        self._keep = ExitStack()
+        self.judges: list[Worker] = []
+
+    def __enter__(self) -> list[Worker]:
+        folder = Path(self._keep.enter_context(tempfile.TemporaryDirectory(prefix="placings-tune-")))
+        setting = describe_task(self.task)
+        write_part(folder / "train", self.task.train)
+        if self.task.valid is not None:
+            write_part(folder / "valid", self.task.valid)
+        (folder / "task.json").write_text(json.dumps(setting))
+        self.judges = [Worker(folder, max(1, count_threads() // self.count)) for _ in range(self.count)]
+        return self.judges
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.judges:
+            worker.stop()
+        self._keep.close()
+
+
+class Worker:
+    """One process that runs trials, started when first needed and again if it dies."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self._folder, self._threads = folder, threads
+        self._process: subprocess.Popen[str] | None = None
+
+    def judge(self, values: Mapping[str, Value]) -> Iterator[float]:
+        """As `Task.judge`, in the process; leaving early tells it to leave too."""
+        process = self._start()
+        self._say(process, dict(values))
+        done = False
+        try:
+            while True:
+                answer = self._hear(process)
+                if "error" in answer:
+                    done = True
+                    raise TrialFailed(answer["error"])
+                if "end" in answer:
+                    done = True
+                    return
+                yield float(answer["mean"])
+                self._say(process, "go")
+        finally:
+            if not done and process.poll() is None:
+                self._say(process, "stop")
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    stream.close()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> subprocess.Popen[str]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.stop()
+        few = str(self._threads)
+        env = {**os.environ, "PLACINGS_THREADS": few, "OMP_NUM_THREADS": few}
+        # a session of its own: Ctrl-C reaches the parent, which then ends its workers
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "placings.evaluation.trials", str(self._folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=env,
+            start_new_session=True,
+        )  # fmt: skip
+        return self._process
+
+    def _say(self, process: subprocess.Popen[str], message: Any) -> None:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            return  # it is dead, which the next reading says with its exit code
+
+    def _hear(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise WorkerDied(f"the worker process ended with code {process.wait()} in this trial")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def describe_task(task: Task) -> dict[str, Any]:
+    """A task without its data, as plain values for another process."""
+    kind = type(task.ranker)
+    if kind.__module__ == "__main__" or "<locals>" in kind.__qualname__:
+        raise BadInput(
+            f"workers need a ranker class that a module defines. Got {kind.__qualname__} of {kind.__module__}. "
+            "Move it into a module, or use workers=1."
+        )
+    settings = task.ranker.get_params(deep=False)
+    try:
+        json.dumps(settings, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"workers need a ranker whose parameters are plain values ({error}). Got {settings!r}. "
+            "Use workers=1."
+        ) from None
+    return {
+        "path": sys.path, "module": kind.__module__, "class": kind.__qualname__, "settings": settings,
+        "folds": task.folds, "metric": task.metric, "empty": task.empty, "seed": task.seed,
+    }  # fmt: skip
+
+
+def write_part(folder: Path, data: RankingData) -> None:
+    """The data as arrays that another process maps."""
+    folder.mkdir()
+    meta = {"format": 1, **_save(folder, data)}
+    (folder / "entry.json").write_text(json.dumps(meta))
+
+
+def read_part(folder: Path) -> RankingData | None:
+    """The data that `write_part` wrote; None if there are none."""
+    if not folder.exists():
+        return None
+    return _load(folder, json.loads((folder / "entry.json").read_text()))
+
+
+def serve_trials(folder: Path) -> None:
+    """What a worker does until its stdin ends."""
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # libraries that print do not disturb the answers
+    setting = json.loads((folder / "task.json").read_text())
+    sys.path[:] = setting["path"]
+    kind = getattr(import_module(setting["module"]), setting["class"])
+    train = read_part(folder / "train")
+    assert train is not None
+    how = {name: setting[name] for name in ("folds", "metric", "empty", "seed")}
+    task = Task(kind(**setting["settings"]), train, read_part(folder / "valid"), **how)
+    for line in iter(sys.stdin.readline, ""):
+        try:
+            for mean in task.judge(json.loads(line)):
+                print(json.dumps({"mean": mean}), file=replies)
+                if json.loads(sys.stdin.readline() or '"stop"') == "stop":
+                    break
+            else:
+                print(json.dumps({"end": True}), file=replies)
+        except Exception as error:
+            print(json.dumps({"error": describe_error(error)}), file=replies)
+
+
+def describe_error(error: BaseException) -> str:
+    """The kind of an error and its first line; what a worker said already is handed on."""
+    if isinstance(error, TrialFailed | WorkerDied):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    try:
+        serve_trials(Path(sys.argv[1]))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(1)

@@ -1,0 +1,282 @@
+"""`Design`: features filled in and scaled on the fly, float32 or CSR in place, float64 in the sums.
+
+No copy of the features is made but a block of about a megabyte for each thread. What is dense is divided by its
+standard deviation, what is sparse by its largest absolute value; both are folded into the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import AnyArray, Floats, Ints
+from placings.compilation import HAVE_NUMBA, compiled
+from placings.data.checks import Matrix
+from placings.errors import BadInput
+from placings.metrics.order import sum_by_query
+from placings.threads import map_in_order
+
+BLOCK = 131_072  # numbers converted to float64 at a time: 1 MB
+BLOCKS_A_TASK = 16
+STORED_A_TASK = 2_000_000  # entries of a sparse matrix handed to one thread
+MISSING = ("median", "mean", "zero")
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """`X` `[rows, features]` as a model sees it: NaN is `fill`, and each column is multiplied by `inverse`."""
+
+    X: Matrix
+    fill: Floats  # [features]
+    inverse: Floats  # [features], 1 / scale; 0 switches a column off
+    has_nan: bool = True
+
+    @property
+    def rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def features(self) -> int:
+        return int(self.X.shape[1])
+
+    def scores(self, w: Floats) -> Floats:
+        """`X w` `[rows]`."""
+        weights = np.asarray(w * self.inverse, dtype=np.float64)
+        out = np.empty(self.rows)
+        if not isinstance(self.X, np.ndarray):
+            for _ in map_in_order(lambda span: _score_sparse(self.X, weights, out, *span), self._spans()):
+                pass
+            return out
+
+        def work(span: tuple[int, int]) -> None:
+            for start, stop in cut(*span, self._step):
+                out[start:stop] = self.block(start, stop) @ weights
+
+        for _ in self._map(work):
+            pass
+        return out
+
+    def gather(self, slope: Floats) -> Floats:
+        """`Xᵀ slope` `[features]`."""
+        total = np.zeros(self.features)
+        if not isinstance(self.X, np.ndarray):
+            spans = self._spans()
+            for part in map_in_order(lambda span: _gather_sparse(self.X, slope, *span), spans):
+                total += part
+            return total * self.inverse
+
+        def work(span: tuple[int, int]) -> Floats:
+            part = np.zeros(self.features)
+            for start, stop in cut(*span, self._step):
+                part += slope[start:stop] @ self.block(start, stop)
+            return part
+
+        for part in self._map(work):
+            total += part
+        return total * self.inverse
+
+    def squares(self, weight: Floats) -> Floats:
+        """`Σ weight · x²` of each column `[features]`."""
+        total = np.zeros(self.features)
+        if not isinstance(self.X, np.ndarray):
+            heavy = np.repeat(weight, np.diff(self.X.indptr))
+            known = np.nan_to_num(self.X.data.astype(np.float64))
+            total = np.bincount(self.X.indices, weights=heavy * known**2, minlength=self.features)
+        else:
+            for start, stop in cut(0, self.rows, self._step):
+                total += weight[start:stop] @ np.square(self.block(start, stop))
+        return np.asarray(total * self.inverse**2)
+
+    def scatter(self, offsets: Ints, weight: Floats, target: Floats | None = None) -> tuple[Floats, Floats]:
+        """`Σ weight (x − x̄)(x − x̄)ᵀ` `[features, features]`, x̄ the weighted mean of the query; dense only.
+
+        With a `target` `[rows]` also `Σ weight (x − x̄) target` `[features]`.
+        """
+        total = np.zeros((self.features, self.features))
+        along = np.zeros(self.features)
+        for first, last in _whole_queries(offsets, self._step):
+            start, stop = int(offsets[first]), int(offsets[last])
+            if last - first > 1 or stop - start <= self._step:
+                block = self.block(start, stop)
+                means = average_rows(block, offsets[first : last + 1] - start, weight[start:stop])
+                block = block - np.repeat(means, np.diff(offsets[first : last + 1]), axis=0)
+                heavy = block * weight[start:stop, None]
+                total += heavy.T @ block
+                along += 0.0 if target is None else target[start:stop] @ heavy
+                continue
+            mean = self._average(start, stop, weight)
+            for begin, end in cut(start, stop, self._step):
+                block = self.block(begin, end) - mean
+                heavy = block * weight[begin:end, None]
+                total += heavy.T @ block
+                along += 0.0 if target is None else target[begin:end] @ heavy
+        return total * np.outer(self.inverse, self.inverse), along * self.inverse
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Rows in float64, missing values filled in, not scaled."""
+        dense = np.asarray(self.X[start:stop], dtype=np.float64)
+        if self.has_nan:
+            absent = np.isnan(dense)
+            if absent.any():
+                np.copyto(dense, self.fill, where=absent)
+        return dense
+
+    @property
+    def _step(self) -> int:
+        return max(16, BLOCK // max(1, self.features))
+
+    def _average(self, start: int, stop: int, weight: Floats) -> Floats:
+        mass = float(weight[start:stop].sum())
+        total = np.zeros(self.features)
+        for begin, end in cut(start, stop, self._step):
+            total += weight[begin:end] @ self.block(begin, end)
+        return total / mass if mass > 0.0 else total
+
+    def _map(self, work: Any) -> Iterator[Any]:
+        spans = list(cut(0, self.rows, self._step * BLOCKS_A_TASK))
+        return map_in_order(work, spans, threads=1 if len(spans) == 1 else None)
+
+    def _spans(self) -> list[tuple[int, int]]:
+        if not HAVE_NUMBA:
+            return [(0, self.rows)]
+        stored = int(self.X.indptr[-1])  # type: ignore[union-attr]
+        return list(cut(0, self.rows, max(1, -(-self.rows // max(1, stored // STORED_A_TASK)))))
+
+
+def measure_design(X: Matrix, *, scale: bool, missing: str) -> Design:
+    """Learn what fills a missing value and what divides a column from the rows of `X`.
+
+    Dense: `fill` is the column's median, mean or 0, the scale its standard deviation over the values that
+    are there, and a constant or wholly missing column is switched off. CSR: NaN counts as 0, the scale is
+    the largest absolute value.
+    """
+    if missing not in MISSING:
+        raise BadInput(f"missing must be one of {', '.join(map(repr, MISSING))}. Got {missing!r}.")
+    features = X.shape[1]
+    if not isinstance(X, np.ndarray):
+        largest = np.zeros(features)
+        np.maximum.at(largest, X.indices, np.abs(np.nan_to_num(X.data.astype(np.float64))))
+        return Design(X, np.zeros(features), _invert(largest) if scale else np.ones(features))
+    mean, deviation, constant, has_nan = _measure_dense(X)
+    if missing == "median":
+        fill = _find_medians(X)
+    else:
+        fill = mean if missing == "mean" else np.zeros(features)
+    inverse = np.where(constant, 0.0, _invert(deviation) if scale else 1.0)
+    return Design(X, fill, inverse, has_nan)
+
+
+def average_rows(values: AnyArray, offsets: Ints, weight: Floats) -> Floats:
+    """The weighted mean of each query's rows, `[queries, …]` of `[rows, …]`; 0 where nothing weighs."""
+    mass = sum_by_query(weight, offsets)
+    heavy = values * (weight if values.ndim == 1 else weight[:, None])
+    sums = np.zeros((len(mass), *values.shape[1:]))
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        sums[filled] = np.add.reduceat(heavy, offsets[:-1][filled], axis=0)
+    share = np.where(mass > 0.0, mass, 1.0)
+    return np.asarray(sums / (share if values.ndim == 1 else share[:, None]))
+
+
+def cut(start: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
+    """Spans of at most `step` from `start` to `stop`.
+
+    >>> list(cut(0, 5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return ((begin, min(begin + step, stop)) for begin in range(start, stop, step))
+
+
+# -- inside ---------------------------------------------------------------------------------------
+
+
+def _invert(scale: Floats) -> Floats:
+    return np.divide(1.0, scale, out=np.zeros(len(scale)), where=scale > 1e-300)
+
+
+def _measure_dense(X: AnyArray) -> tuple[Floats, Floats, AnyArray, bool]:
+    rows, features = X.shape
+    step = max(16, BLOCK // max(1, features))
+    present, total, squares = np.zeros((3, features))
+    low, high = np.full(features, np.inf), np.full(features, -np.inf)
+    for start, stop in cut(0, rows, step):
+        block = np.asarray(X[start:stop], dtype=np.float64)
+        known = ~np.isnan(block)
+        present += known.sum(axis=0)
+        total += np.where(known, block, 0.0).sum(axis=0)
+        low = np.fmin(low, np.fmin.reduce(block, axis=0))
+        high = np.fmax(high, np.fmax.reduce(block, axis=0))
+    mean = np.divide(total, present, out=np.zeros(features), where=present > 0)
+    for start, stop in cut(0, rows, step):
+        away = np.asarray(X[start:stop], dtype=np.float64) - mean
+        squares += np.nansum(away * away, axis=0)
+    deviation = np.sqrt(np.divide(squares, present, out=np.zeros(features), where=present > 0))
+    return mean, deviation, ~(high > low), bool((present < rows).any())
+
+
+def _find_medians(X: AnyArray) -> Floats:
+    fill = np.zeros(X.shape[1])
+    for first, last in cut(0, X.shape[1], 16):
+        columns = np.ascontiguousarray(X[:, first:last].T)
+        for place, column in enumerate(columns, start=first):
+            known = column[~np.isnan(column)]
+            if len(known):
+                fill[place] = np.median(known.astype(np.float64))
+    return fill
+
+
+def _whole_queries(offsets: Ints, step: int) -> Iterator[tuple[int, int]]:
+    """Runs of whole queries of about `step` rows; a longer query is a run of its own."""
+    first = 0
+    while first < len(offsets) - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + step, side="right")) - 1
+        last = max(last, first + 1)
+        yield first, last
+        first = last
+
+
+def _score_sparse(X: Any, weights: Floats, out: Floats, start: int, stop: int) -> None:
+    if HAVE_NUMBA:
+        _score_rows(X.indptr, X.indices, X.data, weights, out, start, stop)
+    else:
+        out[start:stop] = _known(X[start:stop]) @ weights
+
+
+def _gather_sparse(X: Any, slope: Floats, start: int, stop: int) -> Floats:
+    if not HAVE_NUMBA:
+        return np.asarray(_known(X[start:stop]).T @ slope[start:stop], dtype=np.float64)
+    total = np.zeros(X.shape[1])
+    _gather_rows(X.indptr, X.indices, X.data, slope, total, start, stop)
+    return total
+
+
+def _known(X: Any) -> Any:
+    filled = X.astype(np.float64)
+    filled.data = np.nan_to_num(filled.data)
+    return filled
+
+
+@compiled
+def _score_rows(indptr, indices, data, weights, out, start, stop):  # type: ignore[no-untyped-def]
+    for row in range(start, stop):
+        total = 0.0
+        for place in range(indptr[row], indptr[row + 1]):
+            value = data[place]
+            if value == value:
+                total += value * weights[indices[place]]
+        out[row] = total
+
+
+@compiled
+def _gather_rows(indptr, indices, data, slope, total, start, stop):  # type: ignore[no-untyped-def]
+    for row in range(start, stop):
+        pull = slope[row]
+        if pull == 0.0:
+            continue
+        for place in range(indptr[row], indptr[row + 1]):
+            value = data[place]
+            if value == value:
+                total[indices[place]] += value * pull

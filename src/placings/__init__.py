@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from placings.data.reading import read as read
     from placings.data.reading import write as write
     from placings.data.synthetic import make_ranking as make_ranking
+    from placings.evaluation.comparison import compare as compare
+    from placings.evaluation.contest import compare_trained as compare_trained
+    from placings.evaluation.explanation import explain as explain
+    from placings.evaluation.importance import permute_importance as permute_importance
+    from placings.evaluation.scoring import evaluate as evaluate
+    from placings.evaluation.selection import QueryKFold as QueryKFold
+    from placings.evaluation.selection import scorer as scorer
+    from placings.evaluation.tuning import tune as tune
     from placings.metrics import Metric as Metric
     from placings.metrics import arp as arp
     from placings.metrics import average_precision as average_precision
@@ -37,6 +45,13 @@ if TYPE_CHECKING:
     from placings.metrics import precision as precision
     from placings.metrics import rank_of_first_relevant as rank_of_first_relevant
     from placings.metrics import recall as recall
+    from placings.rankers.bundles import load as load
+    from placings.rankers.cat import CatBoostRanker as CatBoostRanker
+    from placings.rankers.catalogue import make_ranker as make_ranker
+    from placings.rankers.lgbm import LightGBMRanker as LightGBMRanker
+    from placings.rankers.linear import LinearRanker as LinearRanker
+    from placings.rankers.original import OriginalOrder as OriginalOrder
+    from placings.rankers.xgb import XGBoostRanker as XGBoostRanker
 
 # Where each public name lives. Nothing is imported before it is used: `import placings` stays instant.
 HOMES = {
@@ -49,6 +64,20 @@ HOMES = {
         "Metric", "arp", "average_precision", "dcg", "err", "hit", "kendall_tau", "measure", "metric", "mrr",
         "ndcg", "precision", "rank_of_first_relevant", "recall",
     ),
+    "placings.rankers.linear": ("LinearRanker",),
+    "placings.rankers.lgbm": ("LightGBMRanker",),
+    "placings.rankers.xgb": ("XGBoostRanker",),
+    "placings.rankers.cat": ("CatBoostRanker",),
+    "placings.rankers.original": ("OriginalOrder",),
+    "placings.rankers.catalogue": ("make_ranker",),
+    "placings.rankers.bundles": ("load",),
+    "placings.evaluation.scoring": ("evaluate",),
+    "placings.evaluation.comparison": ("compare",),
+    "placings.evaluation.contest": ("compare_trained",),
+    "placings.evaluation.selection": ("QueryKFold", "scorer"),
+    "placings.evaluation.importance": ("permute_importance",),
+    "placings.evaluation.explanation": ("explain",),
+    "placings.evaluation.tuning": ("tune",),
 }  # fmt: skip
 
 __all__ = ["__version__", *(name for names in HOMES.values() for name in names)]

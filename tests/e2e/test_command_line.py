@@ -28,7 +28,17 @@ def run(*arguments: object, cwd: Path | None = None, **environment: str) -> subp
 def test_help_lists_the_commands_and_each_has_an_example() -> None:
     result = run("--help")
     assert result.returncode == 0
-    for command in ("inspect", "cache", "demo"):
+    for command in (
+        "inspect",
+        "fit",
+        "predict",
+        "evaluate",
+        "compare",
+        "tune",
+        "import-model",
+        "cache",
+        "demo",
+    ):
         assert command in result.stdout
         assert "placings " + command in run(command, "--help").stdout.replace("Usage:", "")
     assert run("--version").stdout.startswith("placings 0.")

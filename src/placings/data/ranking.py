@@ -266,7 +266,8 @@ class RankingData:
         """The same rows with these features, by name or place, in this order."""
         places = [self._place(feature) for feature in features]
         names = tuple(self.feature_names[place] for place in places)
-        return replace(self, X=self.X[:, places], feature_names=names)
+        X = np.take(self.X, places, axis=1) if isinstance(self.X, np.ndarray) else self.X[:, places]
+        return replace(self, X=X, feature_names=names)
 
     def replace(self, **parts: Any) -> RankingData:
         """The same data with some parts exchanged, checked as when built: `data.replace(y=clicks)`."""

@@ -105,11 +105,11 @@ def _enumerate_signs(queries: int) -> Iterator[Floats]:
 
 def _draw_signs(queries: int, permutations: int, random_state: int) -> Iterator[Floats]:
     rng = np.random.default_rng(random_state)
-    width = -(-queries // 8)
+    words = -(-queries // 64)
     step = max(1, CHUNK // queries)
     for start in range(0, permutations, step):
         rows = min(step, permutations - start)
-        drawn = np.frombuffer(rng.bytes(rows * width), dtype=np.uint8).reshape(rows, width)
+        drawn = rng.integers(0, 2**64, size=(rows, words), dtype=np.uint64).view(np.uint8)
         bits = np.unpackbits(drawn, axis=1, count=queries)
         yield 1.0 - 2.0 * bits.astype(np.float64)
 

@@ -155,8 +155,8 @@ def spread_segment(name: str, data: RankingData) -> AnyArray:
         row = int(np.flatnonzero(differ)[0])
         raise BadInput(
             "a segment to slice by must be the same in all rows of a query. "
-            f"Query {data.qid.tolist()[row]!r} has {name!r} {expected.tolist()[row]!r} and {column.tolist()[row]!r}. Slice by a function that "
-            "chooses one value."
+            f"Query {data.qid.tolist()[row]!r} has {name!r} {expected.tolist()[row]!r} and "
+            f"{column.tolist()[row]!r}. Slice by a function that chooses one value."
         )
     if filled.all():
         return first

@@ -21,6 +21,14 @@ POSITIVE_WEIGHT = "positive_weight"
 THROUGH = "params."
 
 
+def _check_range(low: float, high: float, log: bool) -> None:
+    numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in (low, high))
+    if not numbers or low > high:
+        raise BadInput(f"a range must run from a low to a high number. Got {low!r} to {high!r}.")
+    if log and low <= 0:
+        raise BadInput(f"a logarithmic range must start above 0. Got {low!r}.")
+
+
 @dataclass(frozen=True)
 class Float:
     """A number from `low` to `high`; `log` draws its logarithm evenly. `grid` is what a grid visits.
@@ -207,7 +215,8 @@ def widen_space(space: Space, own: Mapping[str, Value]) -> Space:
             if value not in old.options:
                 wider[name] = Choice((*old.options, value))
         elif isinstance(value, int | float):
-            wider[name] = replace(old, low=min(old.low, value), high=max(old.high, value))
+            ends: dict[str, Any] = {"low": min(old.low, value), "high": max(old.high, value)}
+            wider[name] = replace(old, **ends)
     return MappingProxyType(wider)
 
 
@@ -269,14 +278,6 @@ def _can_hold(dimension: Dimension, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return False
     return (value > 0 or not dimension.log) and (isinstance(value, int) or isinstance(dimension, Float))
-
-
-def _check_range(low: float, high: float, log: bool) -> None:
-    numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in (low, high))
-    if not numbers or low > high:
-        raise BadInput(f"a range must run from a low to a high number. Got {low!r} to {high!r}.")
-    if log and low <= 0:
-        raise BadInput(f"a logarithmic range must start above 0. Got {low!r}.")
 
 
 def _middle(dimension: Float | Int) -> float:

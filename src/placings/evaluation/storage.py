@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.errors import BadInput, MissingExtra
-from placings.evaluation.spaces import Choice, Float, Int, Space, Value, count_grid
+from placings.evaluation.spaces import Float, Int, Space, Value, count_grid
 
 if TYPE_CHECKING:
-    import optuna
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
@@ -46,7 +47,7 @@ def quiet_optuna() -> Iterator[Any]:
     """Optuna without its line a trial, which it says again afterwards if it did before."""
     optuna = need_optuna()
     level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))
+    optuna.logging.set_verbosity(max(level, optuna.logging.ERROR))
     try:
         yield optuna
     finally:
@@ -74,13 +75,14 @@ def open_study(
     if stored is None:
         if study.get_trials(deepcopy=False):
             raise BadInput(f"study {name!r} in {storage} was not made by placings. Give another name.")
-        stored = {**facts, "seed": int(np.random.SeedSequence().entropy or 0) % 2**31 if seed is None else seed}  # type: ignore[operator]
+        drawn = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        stored = {**facts, "seed": drawn}
         study.set_user_attr(KEY, stored)
     _refuse_other(name, storage, stored, {**facts, "seed": stored["seed"] if seed is None else seed})
     return study, int(stored["seed"])
 
 
-def _connect(storage: str | Path) -> optuna.storages.BaseStorage:
+def _connect(storage: str | Path) -> BaseStorage:
     optuna = need_optuna()
     text = str(storage)
     if "://" not in text:
@@ -90,14 +92,16 @@ def _connect(storage: str | Path) -> optuna.storages.BaseStorage:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = f"sqlite:///{path}"
     options = {"connect_args": {"timeout": 60}} if text.startswith("sqlite") else {}
-    opened: optuna.storages.BaseStorage = optuna.storages.RDBStorage(text, engine_kwargs=options)
+    opened: BaseStorage = optuna.storages.RDBStorage(text, engine_kwargs=options)
     return opened
 
 
 def _refuse_other(name: str, storage: object, stored: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     other = [fact for fact in facts if stored.get(fact) != facts[fact]]
     if other:
-        shown = "; ".join(f"{fact} was {_sketch(stored.get(fact))}, is {_sketch(facts[fact])}" for fact in other)
+        shown = "; ".join(
+            f"{fact} was {_sketch(stored.get(fact))}, is {_sketch(facts[fact])}" for fact in other
+        )
         raise BadInput(
             f"study {name!r} in {storage} was made with something else: {shown}. Its trials cannot be "
             "compared with new ones. Give another study name or another storage."
@@ -131,21 +135,25 @@ def drop_trial(study: Study, trial: FrozenTrial | Trial) -> None:
     study._storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.FAIL)
 
 
-def claim_trial(study: Study, wanted: int) -> tuple[Trial, int] | None:
-    """A new trial and its place, or None when `wanted` are taken; never one too many.
+def claim_trial(study: Study, planner: Planner, wanted: int) -> tuple[Trial, int, dict[str, Value]] | None:
+    """A new trial, its place and its values, or None when `wanted` are taken; never one too many.
 
     Numbers are given out by the storage, so of two processes that claim the last place at the same
     time one finds itself behind it, and withdraws.
     """
-    if len(list_counted(study)) >= wanted:
+    expected = len(list_counted(study))
+    if expected >= wanted:
         return None
+    planner.seat(study, expected)
     trial = study.ask()
     trial.set_user_attr(OWNER, _own_mark())
     place = sum(other.number < trial.number for other in list_counted(study))
     if place >= wanted:
         drop_trial(study, trial)
         return None
-    return trial, place
+    if place != expected:
+        planner.seat(study, place)
+    return trial, place, planner.suggest(trial, place)
 
 
 def _own_mark() -> list[Any]:
@@ -187,28 +195,27 @@ class Planner:
         self.method, self.space, self.own, self.seed = method, space, own, seed
         self._order = self._shuffle() if method == "grid" else None
 
-    def suggest(self, study: Study, trial: Trial, place: int) -> dict[str, Value]:
-        """The values of a trial, as told to the study."""
+    def seat(self, study: Study, place: int) -> None:
+        """Give the study the sampler of a place; before asking, and again if the place was another."""
         optuna = need_optuna()
         fixed = self._fixed(place)
         if fixed is not None:
-            plan = fixed
-            study.sampler = optuna.samplers.PartialFixedSampler(plan, optuna.samplers.RandomSampler(seed=0))
-            names = list(plan)
-        else:
-            draw = int(np.random.SeedSequence([self.seed, place]).generate_state(1)[0])
-            kind = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}[self.method]
-            study.sampler = kind(seed=draw)
-            names = list(self.space)
-        return {name: self._ask(trial, name) for name in names}
+            study.sampler = _fix_values(fixed)
+            return
+        draw = int(np.random.SeedSequence([self.seed, place]).generate_state(1)[0])
+        kind = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}[self.method]
+        study.sampler = kind(seed=draw)
+
+    def suggest(self, trial: Trial, place: int) -> dict[str, Value]:
+        """The values of a trial, as told to the study."""
+        fixed = self._fixed(place)
+        return {name: self._ask(trial, name) for name in (self.space if fixed is None else fixed)}
 
     def _fixed(self, place: int) -> dict[str, Value] | None:
         if self._order is not None:
             steps = [dimension.steps for dimension in self.space.values()]
             places = np.unravel_index(int(self._order[place]), [len(values) for values in steps])
-            return {
-                name: v[int(at)] for name, v, at in zip(self.space, steps, places, strict=True)
-            }
+            return {name: v[int(at)] for name, v, at in zip(self.space, steps, places, strict=True)}
         return dict(self.own) if place == 0 else None
 
     def _ask(self, trial: Trial, name: str) -> Value:
@@ -231,6 +238,24 @@ class Planner:
                 "out of the space, or use method='random'."
             )
         return np.random.default_rng(self.seed).permutation(total)
+
+
+def _fix_values(values: Mapping[str, Value]) -> BaseSampler:
+    from optuna.samplers import BaseSampler
+
+    class Fixed(BaseSampler):
+        """Gives the values it was told."""
+
+        def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+            return {}
+
+        def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Any) -> dict[str, Any]:
+            return {}
+
+        def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: Any) -> Any:
+            return values[name]
+
+    return Fixed()
 
 
 def _sketch(value: object) -> str:

@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,7 +24,7 @@ import numpy as np
 from placings.arrays import Floats
 from placings.data.cache import _load, _save
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, PlacingsError
+from placings.errors import BadInput, PlacingsError, PlacingsWarning
 from placings.evaluation.spaces import POSITIVE_WEIGHT, Value, apply_values
 from placings.metrics import measure
 from placings.rankers.estimator import Ranker
@@ -41,7 +42,7 @@ class TrialFailed(PlacingsError):
 class Judge(Protocol):
     """What runs a trial."""
 
-    def judge(self, values: Mapping[str, Value]) -> Iterator[float]:
+    def judge(self, values: Mapping[str, Value]) -> Generator[float, None, None]:
         """The mean over the queries judged so far, after each fold."""
         ...
 
@@ -58,11 +59,12 @@ class Task:
     empty: str
     seed: int
 
-    def judge(self, values: Mapping[str, Value]) -> Iterator[float]:
+    def judge(self, values: Mapping[str, Value]) -> Generator[float, None, None]:
         """Fit on each fold's training part and give the mean over all held-out queries so far.
 
         With `valid` there is one step: fit on all of `train`, judge on `valid`. Queries with nothing
         relevant count as `empty` says; where no query counts there is no mean, which is an error.
+        Warnings of placings are silent here; the ranker that is fitted in the end gives its own.
         """
         weight = values.get(POSITIVE_WEIGHT, 1.0)
         known: list[Floats] = []
@@ -70,7 +72,9 @@ class Task:
             ranker = apply_values(self.ranker, values)
             seen = weigh_positives(learned, float(weight or 0.0)) if weight != 1.0 else learned
             stops = self.valid is not None and "early_stopping" in ranker.get_params(deep=False)
-            ranker.fit(seen, valid=held) if stops else ranker.fit(seen)
+            with warnings.catch_warnings():  # a search tries poor values on purpose
+                warnings.simplefilter("ignore", PlacingsWarning)
+                ranker.fit(seen, valid=held) if stops else ranker.fit(seen)
             scores = ranker.predict(held)
             result = measure(self.metric, scores, held.y, held.offsets, empty=self.empty)
             known.extend(each[~np.isnan(each)] for each in result.values())
@@ -132,7 +136,7 @@ class Worker:
         self._folder, self._threads = folder, threads
         self._process: subprocess.Popen[str] | None = None
 
-    def judge(self, values: Mapping[str, Value]) -> Iterator[float]:
+    def judge(self, values: Mapping[str, Value]) -> Generator[float, None, None]:
         """As `Task.judge`, in the process; leaving early tells it to leave too."""
         process = self._start()
         self._say(process, dict(values))
@@ -198,8 +202,8 @@ def describe_task(task: Task) -> dict[str, Any]:
     kind = type(task.ranker)
     if kind.__module__ == "__main__" or "<locals>" in kind.__qualname__:
         raise BadInput(
-            f"workers need a ranker class that a module defines. Got {kind.__qualname__} of {kind.__module__}. "
-            "Move it into a module, or use workers=1."
+            f"workers need a ranker class that a module defines. Got {kind.__qualname__} of "
+            f"{kind.__module__}. Move it into a module, or use workers=1."
         )
     settings = task.ranker.get_params(deep=False)
     try:

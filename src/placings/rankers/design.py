@@ -20,7 +20,8 @@ from placings.metrics.order import sum_by_query
 from placings.threads import map_in_order
 
 BLOCK = 131_072  # numbers converted to float64 at a time: 1 MB
-BLOCKS_A_TASK = 16
+BLOCKS_A_TASK = 64
+SCATTER_ROWS = 1024  # in one product of matrices, at least
 STORED_A_TASK = 2_000_000  # entries of a sparse matrix handed to one thread
 MISSING = ("median", "mean", "zero")
 
@@ -52,6 +53,9 @@ class Design:
             return out
 
         def work(span: tuple[int, int]) -> None:
+            if self._is_plain:
+                _score_dense(self.X, self.fill, weights, out, *span)
+                return
             for start, stop in cut(*span, self._step):
                 out[start:stop] = self.block(start, stop) @ weights
 
@@ -70,6 +74,9 @@ class Design:
 
         def work(span: tuple[int, int]) -> Floats:
             part = np.zeros(self.features)
+            if self._is_plain:
+                _gather_dense(self.X, self.fill, slope, part, *span)
+                return part
             for start, stop in cut(*span, self._step):
                 part += slope[start:stop] @ self.block(start, stop)
             return part
@@ -95,24 +102,36 @@ class Design:
 
         With a `target` `[rows]` also `Σ weight (x − x̄) target` `[features]`.
         """
+        from threadpoolctl import threadpool_limits  # scikit-learn depends on it
+
+        def work(span: tuple[int, int]) -> tuple[Floats, Floats | float]:
+            start, stop = span
+            block = self.block(start, stop)
+            first, last = np.searchsorted(offsets, span, side="right") - 1
+            if (start, stop) in means:
+                block -= means[start, stop]
+            else:
+                borders = offsets[first : last + 1] - start
+                each = average_rows(block, borders, weight[start:stop])
+                block -= np.repeat(each, np.diff(borders), axis=0)
+            heavy = block * weight[start:stop, None]
+            return heavy.T @ block, 0.0 if target is None else target[start:stop] @ heavy
+
         total = np.zeros((self.features, self.features))
         along = np.zeros(self.features)
-        for first, last in _whole_queries(offsets, self._step):
-            start, stop = int(offsets[first]), int(offsets[last])
-            if last - first > 1 or stop - start <= self._step:
-                block = self.block(start, stop)
-                means = average_rows(block, offsets[first : last + 1] - start, weight[start:stop])
-                block = block - np.repeat(means, np.diff(offsets[first : last + 1]), axis=0)
-                heavy = block * weight[start:stop, None]
-                total += heavy.T @ block
-                along += 0.0 if target is None else target[start:stop] @ heavy
-                continue
-            mean = self._average(start, stop, weight)
-            for begin, end in cut(start, stop, self._step):
-                block = self.block(begin, end) - mean
-                heavy = block * weight[begin:end, None]
-                total += heavy.T @ block
-                along += 0.0 if target is None else target[begin:end] @ heavy
+        step = max(SCATTER_ROWS, self._step * BLOCKS_A_TASK // 8)
+        spans: list[tuple[int, int]] = []
+        means: dict[tuple[int, int], Floats] = {}
+        for start, stop in _whole_queries(offsets, step):
+            pieces = list(cut(start, stop, step))
+            if len(pieces) > 1:  # one long query
+                means.update(dict.fromkeys(pieces, self._average(start, stop, weight)))
+            spans += pieces
+        wide = self.features > 512  # then a sum is large, and BLAS's own threads pay
+        with threadpool_limits(None if wide else 1, user_api="blas"):  # or they spin, waiting for each other
+            for matrix, vector in map_in_order(work, spans, threads=1 if wide else None):
+                total += matrix
+                along += vector
         return total * np.outer(self.inverse, self.inverse), along * self.inverse
 
     def block(self, start: int, stop: int) -> Floats:
@@ -123,6 +142,11 @@ class Design:
             if absent.any():
                 np.copyto(dense, self.fill, where=absent)
         return dense
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether a compiled loop walks along the rows: no block, and no quarrel of BLAS's threads with ours."""
+        return HAVE_NUMBA and isinstance(self.X, np.ndarray) and bool(self.X.flags.c_contiguous)
 
     @property
     def _step(self) -> int:
@@ -146,23 +170,26 @@ class Design:
         return list(cut(0, self.rows, max(1, -(-self.rows // max(1, stored // STORED_A_TASK)))))
 
 
-def measure_design(X: Matrix, *, scale: bool, missing: str) -> Design:
+def measure_design(X: Matrix, *, scale: bool, missing: str, weight: Floats | None = None) -> Design:
     """Learn what fills a missing value and what divides a column from the rows of `X`.
 
     Dense: `fill` is the column's median, mean or 0, the scale its standard deviation over the values that
     are there, and a constant or wholly missing column is switched off. CSR: NaN counts as 0, the scale is
-    the largest absolute value.
+    the largest absolute value. With a `weight` `[rows]` all of these are weighted: 2 is a row given twice.
     """
     if missing not in MISSING:
         raise BadInput(f"missing must be one of {', '.join(map(repr, MISSING))}. Got {missing!r}.")
     features = X.shape[1]
     if not isinstance(X, np.ndarray):
         largest = np.zeros(features)
-        np.maximum.at(largest, X.indices, np.abs(np.nan_to_num(X.data.astype(np.float64))))
+        sizes = np.abs(np.nan_to_num(X.data.astype(np.float64)))
+        if weight is not None:
+            sizes *= np.repeat(weight > 0.0, np.diff(X.indptr))
+        np.maximum.at(largest, X.indices, sizes)
         return Design(X, np.zeros(features), _invert(largest) if scale else np.ones(features))
-    mean, deviation, constant, has_nan = _measure_dense(X)
+    mean, deviation, constant, has_nan = _measure_dense(X, weight)
     if missing == "median":
-        fill = _find_medians(X)
+        fill = _find_medians(X, weight)
     else:
         fill = mean if missing == "mean" else np.zeros(features)
     inverse = np.where(constant, 0.0, _invert(deviation) if scale else 1.0)
@@ -197,44 +224,63 @@ def _invert(scale: Floats) -> Floats:
     return np.divide(1.0, scale, out=np.zeros(len(scale)), where=scale > 1e-300)
 
 
-def _measure_dense(X: AnyArray) -> tuple[Floats, Floats, AnyArray, bool]:
+def _measure_dense(X: AnyArray, weight: Floats | None) -> tuple[Floats, Floats, AnyArray, bool]:
     rows, features = X.shape
+    heavy = np.ones(rows) if weight is None else weight
     step = max(16, BLOCK // max(1, features))
-    present, total, squares = np.zeros((3, features))
+    mass, total, squares = np.zeros((3, features))
     low, high = np.full(features, np.inf), np.full(features, -np.inf)
+    has_nan = False
     for start, stop in cut(0, rows, step):
         block = np.asarray(X[start:stop], dtype=np.float64)
         known = ~np.isnan(block)
-        present += known.sum(axis=0)
-        total += np.where(known, block, 0.0).sum(axis=0)
-        low = np.fmin(low, np.fmin.reduce(block, axis=0))
-        high = np.fmax(high, np.fmax.reduce(block, axis=0))
-    mean = np.divide(total, present, out=np.zeros(features), where=present > 0)
+        has_nan = has_nan or not known.all()
+        part = heavy[start:stop]
+        mass += part @ known
+        total += part @ np.where(known, block, 0.0)
+        if weight is not None:
+            block = block[part > 0.0]
+        low = np.fmin(low, np.fmin.reduce(block, axis=0, initial=np.inf))
+        high = np.fmax(high, np.fmax.reduce(block, axis=0, initial=-np.inf))
+    mean = np.divide(total, mass, out=np.zeros(features), where=mass > 0.0)
     for start, stop in cut(0, rows, step):
         away = np.asarray(X[start:stop], dtype=np.float64) - mean
-        squares += np.nansum(away * away, axis=0)
-    deviation = np.sqrt(np.divide(squares, present, out=np.zeros(features), where=present > 0))
-    return mean, deviation, ~(high > low), bool((present < rows).any())
+        squares += heavy[start:stop] @ np.nan_to_num(away * away)
+    deviation = np.sqrt(np.divide(squares, mass, out=np.zeros(features), where=mass > 0.0))
+    return mean, deviation, ~(high > low), has_nan
 
 
-def _find_medians(X: AnyArray) -> Floats:
+def _find_medians(X: AnyArray, weight: Floats | None) -> Floats:
     fill = np.zeros(X.shape[1])
     for first, last in cut(0, X.shape[1], 16):
         columns = np.ascontiguousarray(X[:, first:last].T)
         for place, column in enumerate(columns, start=first):
-            known = column[~np.isnan(column)]
-            if len(known):
-                fill[place] = np.median(known.astype(np.float64))
+            known = ~np.isnan(column) & (True if weight is None else weight > 0.0)
+            values = column[known].astype(np.float64)
+            if len(values) and weight is None:
+                fill[place] = np.median(values)
+            elif len(values) and weight is not None:
+                fill[place] = _halve(values, weight[known])
     return fill
 
 
+def _halve(values: Floats, weight: Floats) -> float:
+    """The weighted median: between the last value below half of the weight and the first above."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    half = below[-1] / 2.0
+    first, last = np.searchsorted(below, half, side="left"), np.searchsorted(below, half, side="right")
+    ends = values[order[[first, min(int(last), len(order) - 1)]]]
+    return float(ends.mean())
+
+
 def _whole_queries(offsets: Ints, step: int) -> Iterator[tuple[int, int]]:
-    """Runs of whole queries of about `step` rows; a longer query is a run of its own."""
+    """Spans of rows of whole queries, at most `step` of them; a longer query is a span of its own."""
     first = 0
     while first < len(offsets) - 1:
         last = int(np.searchsorted(offsets, offsets[first] + step, side="right")) - 1
         last = max(last, first + 1)
-        yield first, last
+        yield int(offsets[first]), int(offsets[last])
         first = last
 
 
@@ -280,3 +326,36 @@ def _gather_rows(indptr, indices, data, slope, total, start, stop):  # type: ign
             value = data[place]
             if value == value:
                 total[indices[place]] += value * pull
+
+
+@compiled
+def _score_dense(X, fill, weights, out, start, stop):  # type: ignore[no-untyped-def]
+    width = X.shape[1]
+    even = width - width % 4
+    for row in range(start, stop):
+        a = b = c = d = 0.0  # four sums, since one would wait for itself
+        for k in range(0, even, 4):
+            a += X[row, k] * weights[k]
+            b += X[row, k + 1] * weights[k + 1]
+            c += X[row, k + 2] * weights[k + 2]
+            d += X[row, k + 3] * weights[k + 3]
+        for k in range(even, width):
+            a += X[row, k] * weights[k]
+        total = (a + b) + (c + d)
+        if total != total:  # something is missing
+            total = 0.0
+            for k in range(width):
+                value = X[row, k]
+                total += (value if value == value else fill[k]) * weights[k]
+        out[row] = total
+
+
+@compiled
+def _gather_dense(X, fill, slope, total, start, stop):  # type: ignore[no-untyped-def]
+    for row in range(start, stop):
+        pull = slope[row]
+        if pull == 0.0:
+            continue
+        for k in range(X.shape[1]):
+            value = np.float64(X[row, k])
+            total[k] += (value if value == value else fill[k]) * pull

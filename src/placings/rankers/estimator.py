@@ -79,6 +79,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         train = self._as_data(X, y, qid, sample_weight, position, reset=True)
         if train.n_rows == 0:
             raise BadInput("fit needs at least one row. Got none.")
+        refuse_weights(train.weight)
+        self.n_features_in_ = train.n_features
+        self.feature_names_ = train.feature_names
         held = None
         if isinstance(valid, RankingData):
             held = align_features(valid, train.feature_names)
@@ -87,8 +90,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if len(parts) not in (2, 3):
                 raise BadInput(f"valid must be a RankingData or (X, y, qid). Got {len(parts)} parts.")
             held = self._as_data(*parts, *[None] * (5 - len(parts)), reset=False)
-        self.n_features_in_ = train.n_features
-        self.feature_names_ = train.feature_names
         self._fit(train, held)
         self.coverage_ = measure_coverage(train.X)
         self.training_ = {"rows": train.n_rows, "queries": train.n_queries}
@@ -129,7 +130,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "feature_names_")
+        return hasattr(self, "training_")
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -190,6 +191,16 @@ def take_sample(X: Matrix) -> Matrix:
     """A few rows, spread evenly: a bundle keeps them with their scores and checks them on load."""
     rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS).astype(np.int64))
     return X[rows].copy()
+
+
+def refuse_weights(weight: AnyArray | None) -> None:
+    """Weights must be one a row, and some above 0."""
+    if weight is None:
+        return
+    if weight.ndim != 1:
+        raise BadInput(f"sample_weight must be one-dimensional, one value a row. Got shape {weight.shape}.")
+    if not weight.any():
+        raise BadInput("every sample weight is zero, so there is nothing to learn from. Leave weights out.")
 
 
 def weigh_queries(data: RankingData, library: str) -> Floats | None:

@@ -170,7 +170,7 @@ def _search(
         if high == np.inf:
             length = 2.0 * length
         elif trial % 2:
-            length = 0.5 * (low + high)
+            length = 0.5 * (low + high) if low > 0.0 else 0.01 * high
         else:
             part = slope_low / (slope_low - slope_high)
             length = low + float(np.clip(part, 0.05, 0.95)) * (high - low)

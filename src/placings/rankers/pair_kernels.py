@@ -184,7 +184,7 @@ class SmoothHinge:
     """
 
     pairs: Pairs
-    width: float = 1.0
+    width: float = 4.0  # wide enough that all pairs lie on the parabola while all scores are 0
 
     def at(self, scores: Floats) -> Point:
         """Value, slope and second derivative at `scores` `[rows]`."""

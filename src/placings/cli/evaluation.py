@@ -1,0 +1,389 @@
+"""`placings evaluate` and `placings compare`: how good rankings are, and which of them is better."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from placings.arrays import AnyArray, Floats
+    from placings.data.ranking import RankingData
+    from placings.evaluation.runs import RunFolder
+    from placings.evaluation.verdicts import Comparison
+
+METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
+TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
+READING = ("fold", "split", "missing", "qid", "label")
+SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "seed", "out", *READING)
+EVALUATE_OPTIONS = ("model", "scores", *SHARED)
+COMPARE_OPTIONS = (
+    "model", "scores", "rankers", "folds", "seeds", "tune", "baseline", "second", "test", "alpha",
+    "permutations", *SHARED,
+)  # fmt: skip
+PLAIN = str.maketrans(
+    {"†": "+", "‡": "#", "▼": "v", "▽": "w", "─": "-", "−": "-", "×": "x", "α": "a", "…": "."}
+)
+
+
+class Empty(StrEnum):
+    """What a query with nothing relevant counts."""
+
+    drop = "drop"
+    zero = "zero"
+    one = "one"
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+    json = "json"
+
+
+DataPath = Annotated[
+    Path, typer.Argument(help="The data to judge on: a file, or a known collection's folder.")
+]
+Metrics = Annotated[str | None, typer.Option(help="What to judge by, with commas, e.g. ndcg@5,mrr.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Slices: a segment column, list_size, has_relevant or relevant_items.", metavar="SEGMENT"
+    ),
+]
+EmptyRule = Annotated[Empty | None, typer.Option(help="Queries with nothing relevant: left out, 0 or 1.")]
+MinItems = Annotated[int | None, typer.Option(min=0, help="Leave out queries with fewer rows.", metavar="N")]
+Draws = Annotated[int | None, typer.Option(min=0, help="Draws behind the intervals; 0 skips them.")]
+Seed = Annotated[int | None, typer.Option(help="The same seed gives the same numbers.")]
+FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
+Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
+Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
+Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
+Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
+Config = Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")]
+Out = Annotated[Path | None, typer.Option(help="A folder for the tables, the values of each query, the run.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in that folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
+
+
+def evaluate_files(
+    data: DataPath,
+    model: Annotated[Path | None, typer.Option(help="A bundle, as `placings fit` saved it.")] = None,
+    scores: Annotated[
+        Path | None, typer.Option(help="Scores: a number a line, or a table with qid, item, score.")
+    ] = None,
+    metrics: Metrics = None,
+    by: By = None,
+    empty: EmptyRule = None,
+    min_items: MinItems = None,
+    bootstrap: Draws = None,
+    seed: Seed = None,
+    fold: FoldNumber = None,
+    split: Split = None,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
+    config: Config = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Judge a model, or scores from elsewhere: means with intervals, and the rule they follow.
+
+    \b
+    Examples:
+      placings evaluate test.txt --model runs/first/model
+      placings evaluate test.txt --scores scores.csv --metrics ndcg@5,mrr --by list_size
+      placings evaluate MQ2008 --fold 1 --split test --model runs/first/model --json
+    """
+    from placings.cli.loading import read_config
+    from placings.evaluation.scoring import evaluate, give_scores
+
+    flags: dict[str, Any] = {
+        "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
+        "min_items": min_items, "bootstrap": bootstrap, "seed": seed, "fold": fold, "split": split,
+        "missing": missing, "qid": qid, "label": label, "out": out,
+    }  # fmt: skip
+    chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
+    if (chosen.get("model") is None) == (chosen.get("scores") is None):
+        raise typer.BadParameter("name one of --model and --scores.")
+    rows, together = read_rows(data, chosen)
+    if chosen.get("model") is not None:
+        from placings.rankers.bundles import load
+
+        judged = give_scores(load(chosen["model"]), rows)
+    else:
+        judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
+    result = evaluate(judged, rows, _as_list(chosen.get("metrics", METRICS)), **_settings(chosen))
+    if chosen.get("out") is not None:
+        with _start(chosen, "evaluate", data, rows, overwrite) as run:
+            run.log(result.means)
+            run.write_text("evaluation.json", result.to_json() + "\n")
+            run.write_text("evaluation.md", _join(result.table("markdown"), result.slice_table("markdown")))
+            _write_queries(run, rows.qids, None, {"": result.per_query})
+            _draw_ranks(run, {"": judged}, rows, chosen)
+    if as_json:
+        typer.echo(result.to_json())
+        return
+    _say(_join(result.table(), result.slice_table()))
+
+
+def compare_files(
+    data: DataPath,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A bundle and its name; the same name again is another seed.", metavar="NAME=BUNDLE"
+        ),
+    ] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option(help="A file of scores and its name, alike.", metavar="NAME=FILE")
+    ] = None,
+    rankers: Annotated[
+        str | None, typer.Option(help="Or train these on folds: lightgbm,ranksvm,ridge, …")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(min=1, help="Folds to train on.", metavar="N")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = None,
+    tune: Annotated[
+        int | None, typer.Option(min=0, help="Tune every ranker with so many trials a fold.", metavar="N")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="The method to beat: † and ▼.")] = None,
+    second: Annotated[str | None, typer.Option(help="A second one: ‡ and ▽.")] = None,
+    test: Annotated[str | None, typer.Option(help="Behind the marks: randomisation or t.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Significant from this p-value, after Holm.")] = None,
+    permutations: Annotated[
+        int | None, typer.Option(min=1, help="Sign flips of the randomisation test.")
+    ] = None,
+    metrics: Metrics = None,
+    by: By = None,
+    empty: EmptyRule = None,
+    min_items: MinItems = None,
+    bootstrap: Draws = None,
+    seed: Seed = None,
+    fold: FoldNumber = None,
+    split: Split = None,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
+    config: Config = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
+    as_json: AsJson = False,
+) -> None:
+    """Compare models, scores, or rankers trained on folds: differences, tests, and who is better.
+
+    \b
+    Examples:
+      placings compare test.txt --model old=runs/old/model --model new=runs/new/model --baseline old
+      placings compare test.txt --scores engine=engine.csv --scores ours=ours.csv --format latex
+      placings compare MQ2008 --rankers lightgbm,ranksvm,ridge --tune 20 --baseline lightgbm --out runs/mq
+    """
+    from placings.cli.loading import read_config
+
+    flags: dict[str, Any] = {
+        "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
+        "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
+        "metrics": metrics, "by": by, "empty": empty, "min_items": min_items, "bootstrap": bootstrap,
+        "seed": seed, "fold": fold, "split": split, "missing": missing, "qid": qid, "label": label,
+        "out": out,
+    }  # fmt: skip
+    chosen = {**read_config(config, COMPARE_OPTIONS), **_given(flags)}
+    named = chosen.get("model") or chosen.get("scores")
+    if bool(named) == bool(chosen.get("rankers")):
+        raise typer.BadParameter("name models and scores to compare, or --rankers to train.")
+    shown = "json" if as_json else format.value
+    result = (
+        _compare_trained(data, chosen, overwrite) if not named else _compare_given(data, chosen, overwrite)
+    )
+    _say(result.report(shown))
+
+
+def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
+    from placings.evaluation.comparison import compare
+    from placings.evaluation.scoring import give_scores
+    from placings.rankers.bundles import load
+
+    rows, together = read_rows(data, chosen)
+    methods: dict[str, list[Floats]] = {}
+    for name, place in _parse_names(chosen.get("model")):
+        methods.setdefault(name, []).append(give_scores(load(place), rows))
+    for name, place in _parse_names(chosen.get("scores")):
+        methods.setdefault(name, []).append(_match_scores(Path(place), rows, data, chosen, together))
+    names = _as_list(chosen.get("metrics", TABLE_METRICS))
+    result = compare(methods, rows, names, **_settings(chosen), **_testing(chosen))
+    if chosen.get("out") is not None:
+        with _start(chosen, "compare", data, rows, overwrite) as run:
+            _write_comparison(run, result)
+            _draw_ranks(run, {name: runs[0] for name, runs in methods.items()}, rows, chosen)
+    return result
+
+
+def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
+    from placings.evaluation.contest import compare_trained, read_folds
+    from placings.evaluation.rendering import write_json
+
+    reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
+    for name in ("fold", "split"):
+        if name in reading:
+            raise typer.BadParameter(f"--{name} and --rankers do not go together: all folds are trained on.")
+    settings = _settings(chosen)
+    parts = read_folds(data, chosen.get("folds"), settings["random_state"], reading)
+    training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
+    names = _as_list(chosen.get("metrics", TABLE_METRICS))
+    common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
+    if chosen.get("out") is None:
+        return compare_trained(parts, _as_list(chosen["rankers"]), **common).comparison
+    tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}
+    with _start(chosen, "compare", data, tests, overwrite) as run:
+        contest = compare_trained(parts, _as_list(chosen["rankers"]), out=chosen["out"], **common)
+        _write_comparison(run, contest.comparison)
+        run.write_text("parameters.json", write_json(contest.parameters) + "\n")
+    return contest.comparison
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def read_rows(path: Path, chosen: Mapping[str, Any]) -> tuple[RankingData, bool]:
+    """The data, and whether reading it left all rows at their places."""
+    import warnings
+
+    from placings.cli.loading import read_data
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options: dict[str, Any] = {name: chosen.get(name) for name in READING}
+        data = read_data(path, **options)
+    for each in caught:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return data, not any("rows of one qid were joined" in str(each.message) for each in caught)
+
+
+def _match_scores(
+    file: Path, rows: RankingData, data: Path, chosen: Mapping[str, Any], together: bool
+) -> Floats:
+    from placings.evaluation.score_files import read_scores, stands_together
+
+    found = read_scores(file)
+    if found.qid is None and together:
+        together = stands_together(data, chosen)
+    return found.match(rows, together=together)
+
+
+def _parse_names(given: Any) -> list[tuple[str, str]]:
+    if hasattr(given, "items"):  # in a configuration file: name: path
+        return [(str(name), str(place)) for name, place in given.items()]
+    pairs = []
+    for text in given or []:
+        name, sign, place = str(text).partition("=")
+        if not sign or not name.strip() or not place:
+            raise typer.BadParameter(f"write NAME=PATH, such as old=runs/old/model. Got {text!r}.")
+        pairs.append((name.strip(), place))
+    return pairs
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value is not None and value != []}
+
+
+def _as_list(names: Any) -> list[str]:
+    given = names.split(",") if isinstance(names, str) else names
+    return [str(name).strip() for name in given if str(name).strip()]
+
+
+def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = {"random_state": int(chosen.get("seed", 0))}
+    settings |= {name: chosen[name] for name in ("min_items", "bootstrap") if name in chosen}
+    if "empty" in chosen:
+        settings["empty"] = str(chosen["empty"])
+    if chosen.get("by"):
+        settings["slices"] = _as_list(chosen["by"])
+    return settings
+
+
+def _testing(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"baseline": "baseline", "second": "second_baseline", "test": "test", "alpha": "alpha"}
+    names["permutations"] = "permutations"
+    return {own: chosen[name] for name, own in names.items() if chosen.get(name) is not None}
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def _start(chosen: Mapping[str, Any], command: str, path: Path, data: Any, overwrite: bool) -> RunFolder:
+    from placings.evaluation.runs import start_run
+
+    config = {**{name: value for name, value in chosen.items() if name != "out"}, "path": str(path)}
+    return start_run(chosen["out"], command, config, data, overwrite=overwrite)
+
+
+def _write_comparison(run: RunFolder, result: Comparison) -> None:
+    run.log(
+        {f"{method} {name}": mean for method, means in result.means.items() for name, mean in means.items()}
+    )
+    run.write_text("comparison.json", result.to_json() + "\n")
+    for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex"), ("html", "html")]:
+        run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
+    _write_queries(run, result.qids, result.fold, result.per_query)
+
+
+def _write_queries(
+    run: RunFolder, qids: AnyArray, fold: AnyArray | None, values: Mapping[str, Mapping[str, Floats]]
+) -> None:
+    """The value of each query, one column a method and metric; empty where it was not scored."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    from placings.data.streams import write_atomically
+
+    columns: dict[str, Any] = {"qid": pa.array([str(qid) for qid in qids.tolist()])}
+    if fold is not None:
+        columns["fold"] = pa.array(fold)
+    for method, metrics in values.items():
+        for name, each in metrics.items():
+            columns[f"{method} {name}".strip()] = pa.array(each, from_pandas=True)
+    with write_atomically(run.path / "per_query.csv") as part:
+        pa.csv.write_csv(pa.table(columns), str(part))
+
+
+def _draw_ranks(
+    run: RunFolder, methods: Mapping[str, Any], data: RankingData, chosen: Mapping[str, Any]
+) -> None:
+    """The rank of the first relevant item as a figure, where matplotlib is installed."""
+    from placings.errors import MissingExtra
+    from placings.evaluation.scoring import rank_distribution
+    from placings.report.rank_figures import draw_rank_distribution
+
+    least = chosen.get("min_items", 1)
+    ranks = {
+        name or "model": rank_distribution(each, data, min_items=least).ranks
+        for name, each in methods.items()
+    }
+    try:
+        run.write_text("first_relevant.svg", draw_rank_distribution(ranks) + "\n")
+    except MissingExtra as error:
+        typer.echo(f"note: no figure: {error}", err=True)
+
+
+def _join(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _say(text: str) -> None:
+    """Print, with plain letters where the terminal knows no others."""
+    import sys
+
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(PLAIN).encode(encoding, "replace").decode(encoding)
+    typer.echo(text)

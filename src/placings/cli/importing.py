@@ -1,0 +1,49 @@
+"""`placings import-model`: a LightGBM or XGBoost model file becomes a bundle with equal scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_model(
+    model: Annotated[Path, typer.Argument(help="LightGBM text, or XGBoost .json or .ubj.")],
+    out: Annotated[Path, typer.Argument(help="The bundle to write, a folder.")],
+    library: Annotated[
+        str | None, typer.Option(help="lightgbm or xgboost; told from the file if not given.")
+    ] = None,
+    names: Annotated[Path | None, typer.Option(help="Names of the features, one a line.")] = None,
+) -> None:
+    """Turn a model that was trained elsewhere into a bundle: the same scores, now with a contract.
+
+    \b
+    Examples:
+      placings import-model lightgbm.txt model/
+      placings import-model ranker.ubj model/ --names feature_names.txt
+    """
+    from placings.data.reading import read_feature_names
+    from placings.data.streams import check_file
+    from placings.errors import BadInput, UnknownName
+
+    libraries = {"lightgbm": "LightGBMRanker", "xgboost": "XGBoostRanker"}
+    check_file(model)
+    if library is None:
+        with open(model, "rb") as file:
+            library = "lightgbm" if file.read(5).strip().startswith(b"tree") else "xgboost"
+    if library not in libraries:
+        raise UnknownName("library", library, libraries)
+    from placings.rankers.lgbm import LightGBMRanker
+    from placings.rankers.xgb import XGBoostRanker
+
+    ranker = (LightGBMRanker if library == "lightgbm" else XGBoostRanker).from_model(model)
+    if names is not None:
+        found = read_feature_names(names)
+        if len(found) != ranker.n_features_in_:
+            raise BadInput(
+                f"{names} must name the model's {ranker.n_features_in_} features. Got {len(found)}."
+            )
+        ranker.feature_names_ = found
+    digest = ranker.save(out)
+    typer.echo(f"model: {out} ({libraries[library]}, {ranker.n_features_in_} features)\ndigest: {digest}")

@@ -1,0 +1,77 @@
+"""`placings predict`: scores and ranks for files, with the ids that came in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def predict_files(
+    model: Annotated[Path, typer.Argument(help="A bundle, as `placings fit` saved it.")],
+    data: Annotated[Path, typer.Argument(help="The rows to score.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv or .parquet file; stdout as CSV if not given.")
+    ] = None,
+    digest: Annotated[str | None, typer.Option(help="Refuse any other bundle than this one.")] = None,
+    fold: Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")] = None,
+    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
+    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Only the first N of each query, best first.")
+    ] = None,
+) -> None:
+    """Score rows: one line a row with its query, item, score and rank in the query.
+
+    \b
+    Examples:
+      placings predict runs/first/model test.txt --out scores.parquet
+      placings predict runs/first/model test.txt --top 10 > first_page.csv
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from placings.cli.loading import read_data
+    from placings.data.streams import write_atomically
+    from placings.errors import BadInput
+    from placings.metrics.kernels import top_rows
+    from placings.rankers.bundles import load
+
+    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
+        raise BadInput(f"scores are written as .csv or .parquet. Got {out.name}.")
+    rows = read_data(data, fold=fold, split=split, missing=missing, qid=qid, label=label)
+    scores = load(model, digest=digest).predict(rows)
+    order, borders = top_rows(scores, rows.offsets)
+    rank = np.empty(rows.n_rows, dtype=np.int64)
+    rank[order] = np.arange(rows.n_rows) - np.repeat(borders[:-1], rows.sizes) + 1
+    items = (
+        np.arange(rows.n_rows) - np.repeat(rows.offsets[:-1], rows.sizes) + 1
+        if rows.items is None
+        else rows.items
+    )
+    columns = {
+        "qid": rows.qid,
+        "item" if rows.items is not None else "row": items,
+        "score": scores,
+        "rank": rank,
+    }
+    if top is not None:
+        kept = order[rank[order] <= top]
+        columns = {name: values[kept] for name, values in columns.items()}
+    table = pa.table(columns)
+    if out is None:
+        sink = pa.BufferOutputStream()
+        pa.csv.write_csv(table, sink)
+        typer.echo(sink.getvalue().to_pybytes().decode(), nl=False)
+        return
+    with write_atomically(out) as temporary:
+        if out.suffix.lower() == ".csv":
+            pa.csv.write_csv(table, str(temporary))
+        else:
+            pa.parquet.write_table(table, str(temporary))
+    typer.echo(f"{table.num_rows:,} scores in {out}")

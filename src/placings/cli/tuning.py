@@ -1,0 +1,184 @@
+"""`placings tune`: the best parameters of a ranker, searched on files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from placings.evaluation.tuning import Tuning
+
+OPTIONS = (
+    "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
+    "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "seed", "out", "mlflow",
+)  # fmt: skip
+BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
+
+
+def tune_files(
+    data: Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")],
+    ranker: Annotated[str | None, typer.Option(help="lightgbm, xgboost, catboost, ranksvm, ridge, …")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting to start from, such as rounds=200.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials in all, 50 if not said.")] = None,
+    method: Annotated[str | None, typer.Option(help="tpe (if not said), random or grid.")] = None,
+    space: Annotated[str | None, typer.Option(help="A preset: default or thesis.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Validation data to judge on.")] = None,
+    valid_share: Annotated[
+        float | None, typer.Option(min=0.0, max=0.9, help="Or this share of the training queries.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Or so many query folds of the training data, 3 if not said.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="What to judge by, ndcg@10 if not said.")] = None,
+    empty: Annotated[
+        str | None, typer.Option(help="Queries with nothing relevant: drop, zero or one.")
+    ] = None,
+    storage: Annotated[
+        Path | None, typer.Option(help="SQLite file of the trials; study.db in --out if not said.")
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="The study's name in the storage.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that run trials, 1 if not said.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="Start no trial after so many seconds.")] = None,
+    prune: Annotated[
+        bool | None, typer.Option("--prune/--no-prune", help="Stop trials that are below the median.")
+    ] = None,
+    fold: Annotated[int | None, typer.Option(help="Fold of a collection: its own train and valid.")] = None,
+    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
+    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same trials.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the best parameters, trials and curve.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")] = None,
+    mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace another run in that folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Search for the parameters with the best mean over held-out queries.
+
+    With --out or --storage the trials are kept: the same command goes on where it was stopped, --trials
+    being the total, and a finished one does nothing. Writes best.yaml, best.json, trials.csv and curve.svg.
+
+    \b
+    Examples:
+      placings tune train.txt --ranker lightgbm --valid vali.txt --out runs/tuned
+      placings tune train.txt --ranker ranksvm --folds 5 --trials 30 --method random
+      placings tune rows.parquet --ranker xgboost --space thesis --method grid --workers 2 --storage tune.db
+      placings tune train.txt --config run.yaml --trials 100
+    """
+    from placings.cli.loading import parse_settings, read_config
+
+    chosen = read_config(config, OPTIONS)
+    flags = {
+        "ranker": ranker, "trials": trials, "method": method, "space": space, "valid": valid,
+        "valid_share": valid_share, "folds": folds, "metric": metric, "empty": empty, "storage": storage,
+        "study": study, "workers": workers, "timeout": timeout, "prune": prune, "fold": fold,
+        "missing": missing, "qid": qid, "label": label, "seed": seed, "out": out, "mlflow": mlflow,
+    }  # fmt: skip
+    chosen |= {name: value for name, value in flags.items() if value is not None}
+    chosen["set"] = {**(chosen.get("set") or {}), **parse_settings(settings or [])}
+    found = run_search(data, chosen, overwrite=overwrite)
+    if as_json:
+        typer.echo(found.to_json())
+        return
+    print_tuning(found, chosen.get("out"))
+
+
+def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -> Tuning:
+    """Read the data, search, and write what was found into the run's folder if there is one."""
+    import sys
+
+    from placings.cli.fitting import read_parts
+    from placings.evaluation.runs import log_to_mlflow, start_run
+    from placings.evaluation.tuning import tune
+    from placings.rankers.catalogue import make_ranker
+
+    seed = int(chosen.get("seed", 0))
+    parts = read_parts(path, chosen, seed)
+    names = ("trials", "method", "space", "folds", "metric", "empty", "study", "workers", "timeout", "prune")
+    options: dict[str, Any] = {name: chosen[name] for name in names if name in chosen}
+    start = make_ranker(str(chosen.get("ranker", "lightgbm")), **chosen["set"])
+    held = None if chosen.get("folds") and not chosen.get("valid") else parts.get("valid")
+    folder = Path(chosen["out"]) if chosen.get("out") else None
+    storage = chosen.get("storage") or (folder / "study.db" if folder else None)
+
+    def search() -> Tuning:
+        try:
+            return tune(
+                start, parts["train"], held, storage=storage, progress=True, random_state=seed, **options
+            )
+        except KeyboardInterrupt:
+            if storage is not None:
+                print(f"the trials so far are in {storage}; the same command goes on.", file=sys.stderr)
+            raise
+
+    if folder is None:
+        return search()
+    kept = {"train": parts["train"], **({"valid": held} if held is not None else {})}
+    asked = {name: value for name, value in chosen.items() if name not in BUDGET}
+    asked |= {"ranker": chosen.get("ranker", "lightgbm"), "seed": seed, "path": str(path)}
+    with start_run(folder, "tune", asked, kept, overwrite=overwrite) as run:
+        found = search()
+        found.save(folder)
+        run.write_text("trials.csv", format_trials(found))
+        curve = draw_curve(found)
+        if curve is not None:
+            run.write_text("curve.svg", curve)
+        run.facts["best"] = {"params": found.best_params, "trial": found.best.number, "study": found.study}
+        run.log({f"best {found.metric}": found.best_value, "trials": float(len(found.trials))})
+    if chosen.get("mlflow"):
+        log_to_mlflow(run)
+    return found
+
+
+def draw_curve(found: Tuning) -> str | None:
+    """The curve as SVG text; None, said on stderr, without the library that draws."""
+    import sys
+
+    from placings.errors import MissingExtra
+
+    try:
+        from placings.report.tuning_figures import draw_tuning
+
+        return draw_tuning(found)
+    except MissingExtra as error:
+        print(f"note: no curve.svg: {error}", file=sys.stderr)
+        return None
+
+
+def format_trials(found: Tuning) -> str:
+    """All trials as CSV text, one a line, one column a parameter."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    names = list(found.space)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["number", "state", "value", "seconds", "error", *names])
+    for row in found.trials:
+        value = "" if row.value is None else repr(row.value)
+        writer.writerow(
+            [row.number, row.state, value, row.seconds, row.error, *(row.params.get(name) for name in names)]
+        )
+    return out.getvalue()
+
+
+def print_tuning(found: Tuning, folder: Path | None) -> None:
+    """The best trials and the best parameters, as the terminal shows them."""
+    typer.echo(found.summary())
+    typer.echo(found.table())
+    errors = {row.error for row in found.trials if row.error}
+    for error in sorted(errors)[:3]:
+        typer.echo(f"failed: {error}")
+    typer.echo(f"\nbest {found.metric} {found.best_value:.4f} in trial {found.best.number}:")
+    for name, value in found.best_params.items():
+        typer.echo(f"  {name}: {value}")
+    if folder is not None:
+        typer.echo(f"written to {folder}: best.yaml, best.json, trials.csv, curve.svg, run.json")

@@ -1,0 +1,283 @@
+"""`compare`: which of several rankers is better, by how much, and whether it is more than luck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import Floats
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, UnknownName
+from placings.evaluation.scoring import (
+    count_queries,
+    give_scores,
+    is_lower_better,
+    name_metrics,
+    stack_columns,
+)
+from placings.evaluation.significance import (
+    adjust_holm,
+    bootstrap_means,
+    check_share,
+    compare_pairs,
+    describe_pairs,
+    flip_signs,
+    mean_known,
+    measure_effect,
+)
+from placings.evaluation.slices import Group, Slice, Slicings, find_groups, order_worst_first
+from placings.evaluation.verdicts import BETTER, WORSE, Comparison, Difference, list_notes, say_counts
+from placings.metrics.names import Metric, measure
+
+TESTS = {"randomisation": "p_randomisation", "t": "p_t"}
+
+
+def compare(
+    methods: Mapping[str, Any],
+    data: RankingData | Sequence[RankingData],
+    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@1", "ndcg@5", "ndcg@10"),
+    *,
+    baseline: str | Sequence[str] | None = None,
+    second_baseline: str | None = None,
+    test: str = "randomisation",
+    alpha: float = 0.05,
+    bootstrap: int = 1000,
+    level: float = 0.95,
+    permutations: int = 10_000,
+    empty: str = "drop",
+    min_items: int = 1,
+    slices: Slicings = None,
+    random_state: int = 0,
+    **options: Any,
+) -> Comparison:
+    """Compare rankers (or scores) on the same queries: differences to one or two baselines, with tests.
+
+    `methods` maps a name to what `evaluate` takes, or to a list of such: the same method with several
+    seeds. When `data` is a list of folds, each method is a list with one entry a fold, and an entry may be
+    a list of seeds. **The unit is the query**: its values are averaged over seeds first, the queries of
+    all folds stand one after the other, and methods are paired query by query. A query that either of a
+    pair did not score is left out of their difference; one that a seed did not score is not scored.
+
+    With a `baseline` (a name, or a pair of names) every other method is tested against it: paired t-test,
+    randomisation test by flipping signs, Cohen's d, and the p-values of `test` ("randomisation" or "t")
+    corrected by Holm over methods × metrics, for each baseline by itself. † marks significantly better
+    than the first baseline, ‡ than the second, ▼ and ▽ significantly worse, two-sided at `alpha`. Less is
+    better of `arp` and `rank`. Without a baseline nothing is tested.
+
+    Intervals are percentile bootstraps over queries that all methods and metrics share. `empty`,
+    `min_items`, `slices` and `options` are those of `evaluate`.
+
+    >>> data = RankingData.from_arrays([[0.9], [0.8], [0.3], [0.1]], [0, 1, 0, 1], [1, 1, 2, 2])
+    >>> x = data.X[:, 0]
+    >>> result = compare({"engine": x, "reversed": -x}, data, ["mrr"], baseline="engine")
+    >>> result["reversed"]["mrr"], result.difference("reversed", "mrr").difference
+    (1.0, 0.5)
+    >>> result.difference("reversed", "mrr").p_randomisation  # two queries: 2 of 4 sign assignments
+    0.5
+    """
+    folds = [data] if isinstance(data, RankingData) else list(data)
+    if not folds or not methods:
+        raise BadInput("compare needs at least one method and one RankingData. Got none.")
+    baselines = _list_baselines(baseline, second_baseline, methods)
+    check_share("alpha", alpha)
+    if test not in TESTS:
+        raise UnknownName("test", str(test), TESTS)
+    rules = {"empty": empty, "min_items": min_items, **options}
+    wanted = name_metrics(metrics)
+    single = isinstance(data, RankingData)
+    per_query, seeds = {}, {}
+    for method, entries in methods.items():
+        per_query[str(method)], seeds[str(method)] = _measure_method(
+            str(method), entries, folds, single, wanted, rules
+        )
+    names = list(next(iter(per_query.values())))
+    settings = {
+        "baselines": baselines, "test": test, "alpha": alpha, "bootstrap": bootstrap, "level": level,
+        "permutations": permutations, **rules, "random_state": random_state, "folds": len(folds),
+        "seeds": seeds,
+    }  # fmt: skip
+    columns = _Columns(per_query, baselines)
+    low, high = bootstrap_means(columns.all, draws=bootstrap, level=level, random_state=random_state)
+    means = mean_known(columns.values).reshape(len(per_query), len(names))
+    ends = np.stack([low, high], axis=1).tolist()
+    intervals = {
+        method: {name: (*ends[row * len(names) + place],) for place, name in enumerate(names)}
+        for row, method in enumerate(per_query)
+    }
+    differences = _test_differences(columns, low, high, settings)
+    counts = count_queries(folds, empty, min_items, options.get("relevant_from"))
+    found = [
+        each for group in find_groups(slices, folds) for each in _judge_group(group, per_query, settings)
+    ]
+    first = names[0]
+    return Comparison(
+        per_query=per_query,
+        means={
+            m: dict(zip(names, row, strict=True)) for m, row in zip(per_query, means.tolist(), strict=True)
+        },
+        intervals=intervals,
+        differences=tuple(differences),
+        counts=counts,
+        rule=say_counts(counts, per_query, folds, empty, min_items),
+        notes=tuple(list_notes(settings, differences, folds)),
+        settings=settings,
+        qids=np.concatenate([fold.qids.astype(object) for fold in folds]),
+        fold=np.repeat(np.arange(1, len(folds) + 1), [len(fold) for fold in folds]),
+        slices=tuple(order_worst_first(found, first, is_lower_better(first))),
+    )
+
+
+# -- values of a method ----------------------------------------------------------------------------
+
+
+def _measure_method(
+    method: str,
+    entries: Any,
+    folds: Sequence[RankingData],
+    single: bool,
+    metrics: Sequence[str | Metric],
+    rules: Mapping[str, Any],
+) -> tuple[dict[str, Floats], int]:
+    """Per-query values, seeds averaged and folds joined, and the (largest) number of seeds."""
+    if single:
+        by_fold = [entries]
+    elif _is_list(entries):
+        by_fold = list(entries)
+    else:
+        raise BadInput(f"{method!r} must be a list with one entry for each of the {len(folds)} folds.")
+    if len(by_fold) != len(folds):
+        raise BadInput(
+            f"{method!r} must have one entry for each of the {len(folds)} folds. Got {len(by_fold)}."
+        )
+    parts, most = [], 0
+    for place, (entry, fold) in enumerate(zip(by_fold, folds, strict=True), 1):
+        runs = list(entry) if _is_list(entry) else [entry]
+        if not runs:
+            raise BadInput(f"{method!r} must have at least one ranker or array of scores. Got an empty list.")
+        where = f"the scores of {method!r}" + ("" if single else f" in fold {place}")
+        measured = [
+            measure(metrics, give_scores(run, fold, where), fold.y, fold.offsets, **rules) for run in runs
+        ]
+        parts.append({name: np.mean([each[name] for each in measured], axis=0) for name in measured[0]})
+        most = max(most, len(runs))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, most
+
+
+def _is_list(entry: Any) -> bool:
+    """Several rankers or arrays, and not one array of scores given as a list of numbers."""
+    if hasattr(entry, "predict"):
+        return False
+    if isinstance(entry, np.ndarray):
+        return entry.ndim == 2
+    numbers = (int, float, np.number)
+    return isinstance(entry, list | tuple) and not all(isinstance(each, numbers) for each in entry)
+
+
+def _list_baselines(
+    baseline: str | Sequence[str] | None, second: str | None, methods: Mapping[str, Any]
+) -> list[str]:
+    given = [] if baseline is None else [baseline] if isinstance(baseline, str) else list(baseline)
+    chosen = given + ([] if second is None else [second])
+    for name in chosen:
+        if name not in methods:
+            raise UnknownName("method to take as baseline", str(name), [str(each) for each in methods])
+    if second is not None and not given:
+        raise BadInput("second_baseline needs a first one: pass baseline= as well.")
+    if len(chosen) > 2 or len(set(chosen)) != len(chosen):
+        raise BadInput(f"there can be one baseline or two different ones. Got {chosen}.")
+    return chosen
+
+
+# -- tests -----------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """Values `[queries, methods × metrics]`, and beside them the differences to each baseline."""
+
+    def __init__(self, per_query: Mapping[str, Mapping[str, Floats]], baselines: Sequence[str]) -> None:
+        self.values = np.concatenate([stack_columns(values) for values in per_query.values()], axis=1)
+        self.keys = [
+            (method, against, name)
+            for against in baselines
+            for method in per_query
+            if method != against
+            for name in per_query[method]
+        ]
+        pairs = [per_query[method][name] - per_query[against][name] for method, against, name in self.keys]
+        self.differences = np.stack(pairs, axis=1) if pairs else np.empty((len(self.values), 0))
+        self.all = np.concatenate([self.values, self.differences], axis=1)
+
+
+def _test_differences(
+    columns: _Columns, low: Floats, high: Floats, settings: Mapping[str, Any]
+) -> list[Difference]:
+    if not columns.keys:
+        return []
+    pairs = columns.differences
+    count, mean, _ = describe_pairs(pairs)
+    tests = {
+        "p_t": compare_pairs(pairs),
+        "p_randomisation": flip_signs(
+            pairs, permutations=settings["permutations"], random_state=settings["random_state"]
+        ),
+    }
+    chosen = tests[TESTS[settings["test"]]]
+    against = np.array([settings["baselines"].index(key[1]) for key in columns.keys])
+    holm = np.full(len(chosen), np.nan)
+    for place in set(against.tolist()):
+        holm[against == place] = adjust_holm(chosen[against == place])
+    effect = measure_effect(pairs)
+    first = columns.values.shape[1]
+    found = []
+    for i, (method, baseline, name) in enumerate(columns.keys):
+        better = (mean[i] < 0.0) == is_lower_better(name)
+        significant = holm[i] <= settings["alpha"] and mean[i] != 0.0
+        mark = (BETTER if better else WORSE)[against[i]] if significant else ""
+        found.append(
+            Difference(
+                method=method,
+                baseline=baseline,
+                metric=name,
+                pairs=int(count[i]),
+                difference=float(mean[i]),
+                low=float(low[first + i]),
+                high=float(high[first + i]),
+                effect=float(effect[i]),
+                p_t=float(tests["p_t"][i]),
+                p_randomisation=float(tests["p_randomisation"][i]),
+                p_holm=float(holm[i]),
+                mark=mark,
+            )
+        )
+    return found
+
+
+def _judge_group(
+    group: Group, per_query: Mapping[str, Mapping[str, Floats]], settings: Mapping[str, Any]
+) -> list[Slice]:
+    chosen = {m: {name: v[group.chosen] for name, v in values.items()} for m, values in per_query.items()}
+    columns = _Columns(chosen, settings["baselines"][:1])
+    low, high = bootstrap_means(
+        columns.all,
+        draws=settings["bootstrap"],
+        level=settings["level"],
+        random_state=settings["random_state"],
+    )
+    means, scored = mean_known(columns.all), (~np.isnan(columns.all)).sum(axis=0)
+    ends = np.stack([low, high], axis=1).tolist()
+    flat = [(method, name) for method, values in chosen.items() for name in values]
+    places = {(method, name): len(flat) + i for i, (method, _, name) in enumerate(columns.keys)}
+    slices = []
+    for i, (method, name) in enumerate(flat):
+        place = places.get((method, name))
+        extra: dict[str, Any] = {}
+        if place is not None:
+            extra = {"difference": float(means[place]), "difference_interval": (*ends[place],)}
+        interval = (ends[i][0], ends[i][1])
+        slices.append(
+            Slice(group.by, group.value, name, len(columns.all), int(scored[i]), float(means[i]), interval,
+                  method, **extra)
+        )  # fmt: skip
+    return slices

@@ -1,0 +1,302 @@
+"""`compare_trained`: train several rankers on the same folds, with equal budgets, and compare them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.base import clone
+
+from placings.arrays import Floats
+from placings.data.ranking import RankingData
+from placings.data.streams import write_atomically
+from placings.errors import BadInput, PlacingsWarning
+from placings.evaluation.comparison import compare
+from placings.evaluation.rendering import write_json
+from placings.evaluation.runs import as_plain, fingerprint
+from placings.evaluation.significance import check_count
+from placings.evaluation.verdicts import Comparison
+from placings.rankers.catalogue import make_ranker
+from placings.rankers.estimator import Ranker
+
+CELLS = "cells"
+NOT_RANDOM = frozenset({"LinearRanker", "OriginalOrder"})  # another seed gives the same ranker
+POSITIVE_WEIGHT = "positive_weight"  # a tuned value that weighs rows and is no setting of a ranker
+Fold: TypeAlias = tuple[RankingData, RankingData | None, RankingData]  # train, valid, test
+Tuner: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """The comparison, the tuned parameters of each ranker by fold, and the seconds each ranker took."""
+
+    comparison: Comparison
+    parameters: Mapping[str, Sequence[Mapping[str, Any]]]
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return repr(self.comparison)
+
+
+def compare_trained(
+    data: RankingData | str | Path | Sequence[Fold],
+    rankers: Mapping[str, Ranker] | Sequence[str],
+    *,
+    folds: int | None = None,
+    seeds: int = 1,
+    tune: int = 0,
+    metrics: Sequence[str] = ("ndcg@1", "ndcg@5", "ndcg@10"),
+    tuning_metric: str = "ndcg@10",
+    out: str | Path | None = None,
+    progress: bool = False,
+    random_state: int = 0,
+    reading: Mapping[str, Any] | None = None,
+    tuner: Tuner | None = None,
+    **comparing: Any,
+) -> Contest:
+    """Fit each ranker on each fold's training part, score its test part, compare over folds and seeds.
+
+    `data` is the folder of a known collection (its own folds; all of them unless `folds` says how many), a
+    file or a RankingData (then `folds`, 5 unless given, query folds in LETOR's rotation), or a list of
+    `(train, valid, test)`. `rankers` maps names to unfitted rankers, or lists short names ("lightgbm",
+    "ridge", …). Each is fitted `seeds` times with `random_state`, `random_state + 1`, …; once if it has
+    nothing random. With `tune`, so many trials for every ranker on every fold, judged on its validation
+    part by `tuning_metric`, choose its parameters first.
+
+    With `out`, the scores of every cell (ranker, fold, seed) are kept there as `.npy` beside its facts,
+    under a key of the data, the settings and the seed: a run that was stopped goes on, and a finished one
+    trains nothing. `comparing` goes to `compare` (`baseline=`, `empty=`, `test=`, …).
+    """
+    check_count("seeds", seeds, least=1)
+    check_count("tune", tune)
+    parts = read_folds(data, folds, random_state, dict(reading or {}))
+    entrants = rankers if isinstance(rankers, Mapping) else {name: make_ranker(name) for name in rankers}
+    if not entrants:
+        raise BadInput("rankers must name at least one, such as 'lightgbm'. Got none.")
+    kept = None if out is None else Path(out) / CELLS
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+    empty = str(comparing.get("empty", "drop"))
+    judging = {"metric": tuning_metric, "empty": empty}
+    runs = {name: 1 if type(each).__name__ in NOT_RANDOM else seeds for name, each in entrants.items()}
+    scores: dict[str, list[list[Floats]]] = {name: [] for name in entrants}
+    parameters: dict[str, list[Mapping[str, Any]]] = {name: [] for name in entrants}
+    seconds = dict.fromkeys(entrants, 0.0)
+    total = len(parts) * (sum(runs.values()) + (len(entrants) if tune else 0))
+    with _show_progress(total, progress) as advance:
+        for number, (train, valid, test) in enumerate(parts, 1):
+            prints = [None if part is None else fingerprint(part) for part in (train, valid, test)]
+            for name, ranker in entrants.items():
+                cell = _Cell(kept, name, ranker, number, prints)
+                chosen: Mapping[str, Any] = {}
+                if tune:
+                    advance(f"{name}, fold {number}: tuning", 0)
+                    chosen, took = cell.tune(train, valid, tune, judging, random_state, tuner)
+                    seconds[name] += took
+                    advance("", 1)
+                found = []
+                for seed in range(random_state, random_state + runs[name]):
+                    advance(f"{name}, fold {number}, seed {seed}", 0)
+                    given, took = cell.score(train, valid, test, chosen, seed)
+                    found.append(given)
+                    seconds[name] += took
+                    advance("", 1)
+                scores[name].append(found)
+                parameters[name].append(dict(chosen))
+    comparing.setdefault("random_state", random_state)
+    comparison = compare(scores, [test for _, _, test in parts], metrics, **comparing)
+    return Contest(comparison, parameters, {name: round(took, 3) for name, took in seconds.items()})
+
+
+def read_folds(
+    data: RankingData | str | Path | Sequence[Fold],
+    folds: int | None,
+    random_state: int,
+    reading: Mapping[str, Any],
+) -> list[Fold]:
+    """(train, valid, test) of each fold, as the collection publishes them or dealt out by query.
+
+    A collection without a validation part gives a fifth of its training queries for it.
+    """
+    if isinstance(data, RankingData):
+        dealt = data.folds(folds or 5, random_state=random_state, valid=True)
+        return [(train, valid, test) for train, valid, test in dealt]
+    if not isinstance(data, str | Path):
+        if not data or any(len(fold) != 3 for fold in data):
+            raise BadInput("folds must be (train, valid, test), at least one of them.")
+        return list(data)
+    from placings.data.letor import find_collection
+    from placings.data.reading import read
+
+    collection = find_collection(data)
+    if collection is None:
+        return read_folds(read(data, **reading), folds, random_state, {})
+    if not collection.folds:
+        numbers: list[int | None] = [None]
+    else:
+        numbers = list(range(1, (folds or collection.folds) + 1))
+    found: list[Fold] = []
+    for number in numbers:
+        train, test = (read(data, fold=number, split=split, **reading) for split in ("train", "test"))
+        if "valid" in collection.splits:
+            valid = read(data, fold=number, split="valid", **reading)
+        else:
+            train, valid = train.split(0.8, 0.2, random_state=random_state)
+        found.append((train, valid, test))
+    return found
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One ranker on one fold: computed, or taken from where it was kept."""
+
+    kept: Path | None
+    name: str
+    ranker: Ranker
+    fold: int
+    prints: Sequence[str | None]
+
+    def tune(
+        self,
+        train: RankingData,
+        valid: RankingData | None,
+        trials: int,
+        judging: Mapping[str, str],
+        seed: int,
+        tuner: Tuner | None,
+    ) -> tuple[Mapping[str, Any], float]:
+        """The best parameters of `trials` trials, and the seconds that finding them took."""
+        path = self._path("tuned", {"trials": trials, "seed": seed, **judging}, "json")
+        stored = _read_facts(path)
+        if stored is not None and isinstance(stored.get("parameters"), dict):
+            return stored["parameters"], 0.0
+        search: Tuner
+        if tuner is None:
+            from placings.evaluation import tuning
+
+            search = tuning.tune
+        else:
+            search = tuner
+        options: dict[str, Any] = dict(judging)
+        began = time.perf_counter()
+        found = search(self.ranker, train, valid=valid, trials=trials, random_state=seed, **options)
+        best = dict(found.best_params)
+        took = time.perf_counter() - began
+        if path is not None:
+            facts = {"ranker": self.name, "fold": self.fold, "trials": trials, "parameters": best}
+            with write_atomically(path) as part:
+                part.write_text(write_json({**facts, "seconds": took}), encoding="utf-8")
+        return best, took
+
+    def score(
+        self,
+        train: RankingData,
+        valid: RankingData | None,
+        test: RankingData,
+        chosen: Mapping[str, Any],
+        seed: int,
+    ) -> tuple[Floats, float]:
+        """Scores of the test part, and the seconds that fitting and scoring took."""
+        path = self._path(f"seed{seed}", {"seed": seed, "parameters": dict(chosen)}, "npy")
+        stored = _read_scores(path, test.n_rows)
+        if stored is not None:
+            return stored, 0.0
+        began = time.perf_counter()
+        ranker = self._prepare(chosen, seed)
+        weight = chosen.get(POSITIVE_WEIGHT)
+        if weight is not None:
+            from placings.evaluation.trials import weigh_positives
+
+            train = weigh_positives(train, float(weight))
+        scores = ranker.fit(train, valid=valid).predict(test)
+        took = time.perf_counter() - began
+        if path is not None:
+            with write_atomically(path) as part, open(part, "wb") as file:
+                np.save(file, scores, allow_pickle=False)
+        return scores, took
+
+    def _prepare(self, chosen: Mapping[str, Any], seed: int) -> Ranker:
+        ranker: Ranker = clone(self.ranker)
+        if chosen:
+            from placings.evaluation.spaces import apply_values
+
+            ranker = apply_values(ranker, chosen)
+        if "random_state" in ranker.get_params(deep=False):
+            ranker.set_params(random_state=seed)
+        return ranker
+
+    def _path(self, what: str, facts: Mapping[str, Any], suffix: str) -> Path | None:
+        if self.kept is None:
+            return None
+        import placings
+
+        settings = as_plain(self.ranker.get_params(deep=False))
+        whole = [
+            placings.__version__,
+            type(self.ranker).__name__,
+            settings,
+            list(self.prints),
+            as_plain(facts),
+        ]
+        key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+        short = re.sub(r"[^A-Za-z0-9]+", "_", self.name)[:40]
+        return self.kept / f"{short}-fold{self.fold}-{what}-{key}.{suffix}"
+
+
+def _read_facts(path: Path | None) -> dict[str, Any] | None:
+    if path is None or not path.is_file():
+        return None
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        facts = None
+    if not isinstance(facts, dict):
+        _say_damaged(path)
+        return None
+    return facts
+
+
+def _read_scores(path: Path | None, rows: int) -> Floats | None:
+    if path is None or not path.is_file():
+        return None
+    try:
+        scores = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        scores = None
+    if not isinstance(scores, np.ndarray) or scores.dtype != np.float64 or scores.shape != (rows,):
+        _say_damaged(path)
+        return None
+    return scores
+
+
+def _say_damaged(path: Path) -> None:
+    warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=3)
+
+
+@contextmanager
+def _show_progress(total: int, wanted: bool) -> Iterator[Callable[[str, int], None]]:
+    """A bar on stderr, only if wanted and on a terminal."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda what, steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance(what: str, steps: int) -> None:
+            bar.update(task, advance=steps, description=what or None)
+
+        yield advance

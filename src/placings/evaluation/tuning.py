@@ -1,0 +1,282 @@
+"""`tune`: the best parameters of a ranker, searched over query folds or on validation data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, PlacingsError, UnknownName
+from placings.evaluation.runs import fingerprint, write_atomically
+from placings.evaluation.significance import check_count
+from placings.evaluation.spaces import (
+    POSITIVE_WEIGHT,
+    Space,
+    Value,
+    apply_values,
+    count_grid,
+    describe_space,
+    find_space,
+    own_values,
+    widen_space,
+)
+from placings.evaluation.storage import (
+    Planner,
+    drop_dead,
+    list_counted,
+    open_study,
+    quiet_optuna,
+)
+from placings.evaluation.trial_loop import Bar, Search, TrialRow, collect_rows
+from placings.evaluation.trials import Task, Workers, weigh_positives
+from placings.metrics import metric as as_metric
+from placings.rankers.catalogue import make_ranker
+from placings.rankers.estimator import Ranker
+
+METHODS = ("tpe", "random", "grid")
+LOWER_IS_BETTER = frozenset({"arp", "rank"})
+UNCOUNTED = ("n_jobs", "random_state", "verbose")  # parameters that may differ when a study is resumed
+
+
+class AllTrialsFailed(PlacingsError):
+    """No trial of a search could be judged."""
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning:
+    """What a search found; `best_ranker()` is the ranker to fit, `trials` are its rows."""
+
+    ranker: Ranker
+    metric: str
+    maximize: bool
+    empty: str
+    method: str
+    space: Space
+    seed: int
+    study: str
+    trials: tuple[TrialRow, ...] = field(default=())
+
+    @property
+    def best(self) -> TrialRow:
+        """The best complete trial, the first of equals."""
+        done = [row for row in self.trials if row.state == "complete" and row.value is not None]
+        sign = 1.0 if self.maximize else -1.0
+        return max(done, key=lambda row: (sign * float(row.value or 0.0), -row.number))
+
+    @property
+    def best_params(self) -> dict[str, Value]:
+        """The tuned parameters and their best values."""
+        return dict(self.best.params)
+
+    @property
+    def best_value(self) -> float:
+        """The mean of the metric over held-out queries in the best trial."""
+        return float(self.best.value or 0.0)
+
+    def best_ranker(self) -> Ranker:
+        """An unfitted ranker with the best parameters."""
+        return apply_values(self.ranker, self.best_params)
+
+    def fit(self, train: RankingData, *, valid: RankingData | None = None) -> Ranker:
+        """The best ranker fitted on `train`, its rows weighted if `positive_weight` was tuned."""
+        weight = self.best_params.get(POSITIVE_WEIGHT)
+        data = train if weight is None else weigh_positives(train, float(weight))
+        return self.best_ranker().fit(data, valid=valid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the best trial, how it was searched, and every trial."""
+        return {
+            "ranker": type(self.ranker).__name__,
+            "best_params": self.best_params,
+            "best_value": self.best_value,
+            "metric": self.metric,
+            "empty": self.empty,
+            "method": self.method,
+            "seed": self.seed,
+            "study": self.study,
+            "space": describe_space(self.space),
+            "trials": [{**vars(row), "params": dict(row.params)} for row in self.trials],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def to_yaml(self) -> str:
+        """The best parameters, as a configuration file holds them."""
+        import yaml
+
+        facts = {"ranker": type(self.ranker).__name__, "params": self.best_params}
+        note = f"# {self.metric} {self.best_value:.6f} in trial {self.best.number} of {len(self.trials)}\n"
+        return note + str(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+
+    def save(self, path: str | Path) -> Path:
+        """Write `best.json` (everything) and `best.yaml` (the best parameters) into a folder.
+
+        Each file appears whole or not at all.
+        """
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / "best.json", self.to_json() + "\n")
+        write_atomically(folder / "best.yaml", self.to_yaml())
+        return folder
+
+    def table(self, first: int | None = 10) -> str:
+        """The best trials, best first, as lines of text."""
+        sign = -1.0 if self.maximize else 1.0
+        done = [row for row in self.trials if row.state == "complete"]
+        rows = sorted(done, key=lambda row: (sign * float(row.value or 0.0), row.number))[:first]
+        names = list(self.space)
+        cells = [["trial", self.metric, "seconds", *names]]
+        for row in rows:
+            shown = [_shorten(row.params[name]) if name in row.params else "·" for name in names]
+            cells.append([str(row.number), f"{row.value:.4f}", f"{row.seconds:.1f}", *shown])
+        widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
+        )
+
+    def summary(self) -> str:
+        """One sentence: how many trials there were and how they ended."""
+        states = [row.state for row in self.trials]
+        parts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        return f"{len(states)} trials ({parts}), method {self.method}, seed {self.seed}, empty={self.empty!r}"
+
+    def __repr__(self) -> str:
+        return f"Tuning of {type(self.ranker).__name__}: {self.summary()}\n{self.table()}"
+
+
+def tune(
+    ranker: Ranker | str,
+    train: RankingData,
+    valid: RankingData | None = None,
+    *,
+    trials: int | None = 50,
+    method: str = "tpe",
+    space: str | Mapping[str, Any] | None = None,
+    folds: int = 3,
+    metric: str = "ndcg@10",
+    storage: str | Path | None = None,
+    study: str | None = None,
+    workers: int = 1,
+    timeout: float | None = None,
+    prune: bool = True,
+    progress: bool = False,
+    random_state: int | None = None,
+    empty: str = "drop",
+) -> Tuning:
+    """Search for the parameters with the best mean of `metric` over held-out queries.
+
+    A trial is judged on `valid`, or without it over `folds` query folds of `train`: the mean is over all
+    held-out queries, those with nothing relevant counted as `empty` says. `method` is "tpe" (Optuna's
+    default), "random" or "grid" (all combinations in a seeded order, or the first `trials` of them). TPE
+    and random search begin with the ranker's own values. `space` is a preset's name or a mapping; see
+    `spaces`. After each fold a trial below the median of the others at that fold is pruned.
+
+    `storage` (a path to an SQLite file, or an Optuna URL) keeps the trials. The same call then resumes:
+    `trials` is the total wanted, so a call that was stopped does what is missing and a finished one does
+    nothing. Other data, space, metric or folds are refused under the same `study` name. Several processes
+    may work on one storage; `workers` starts that many.
+
+    With one worker the same `random_state` gives the same trials, resumed or not. With several, "random"
+    and "grid" try the same values; what TPE tries and what is pruned depends on who finishes first. A
+    trial that raises an error is recorded with its message and skipped; if all do, that is an error.
+
+    >>> from placings.data.synthetic import make_ranking
+    >>> data = make_ranking(12, random_state=0).data
+    >>> found = tune("ridge", data, trials=3, random_state=0)
+    >>> len(found.trials), list(found.best_params)
+    (3, ['C'])
+    """
+    start = make_ranker(ranker) if isinstance(ranker, str) else ranker
+    _check(start, train, valid, trials, method, folds, workers)
+    chosen = as_metric(metric, empty=empty)
+    plain = find_space(start, space)
+    own = {} if method == "grid" else own_values(start, plain)
+    wide = widen_space(plain, own)
+    wanted = _count_wanted(trials, method, wide, timeout)
+    key = {
+        "ranker": type(start).__name__,
+        "settings": _plain_settings(start, wide),
+        "space": describe_space(wide),
+        "method": method,
+        "metric": str(chosen),
+        "empty": empty,
+        "folds": None if valid is not None else folds,
+        "train": fingerprint(train),
+        "valid": None if valid is None else fingerprint(valid),
+    }
+    with quiet_optuna() as optuna, ExitStack() as stack:
+        lower = chosen.name in LOWER_IS_BETTER
+        opened, seed = open_study(storage, study, key, maximize=not lower, seed=random_state)
+        opened.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
+        if "random_state" in start.get_params(deep=False) and start.get_params()["random_state"] is None:
+            start = apply_values(start, {"random_state": seed})
+        drop_dead(opened)
+        task = Task(start, train, valid, folds, str(chosen), empty, seed)
+        missing = wanted - len(list_counted(opened))
+        search = Search(opened, Planner(method, wide, own, seed), wanted, timeout)
+        if progress and missing > 0:
+            search.say = stack.enter_context(Bar(wanted, wanted - missing, str(chosen), lower))
+        if missing > 0 and workers > 1:
+            search.run_together(stack.enter_context(Workers(task, min(workers, missing))))
+        elif missing > 0:
+            search.run(task)
+        rows = collect_rows(opened)
+        found = Tuning(start, str(chosen), not lower, empty, method, wide, seed, opened.study_name, rows)
+    if not any(row.state == "complete" for row in rows):
+        raise AllTrialsFailed(_describe_failure(start, rows))
+    return found
+
+
+def _check(
+    ranker: object, train: object, valid: object, trials: object, method: str, folds: int, workers: int
+) -> None:
+    if not isinstance(ranker, Ranker):
+        raise BadInput(f"tune takes an unfitted ranker or the name of one. Got {type(ranker).__name__}.")
+    for name, data in (("train", train), ("valid", valid)):
+        if not isinstance(data, RankingData) and not (name == "valid" and data is None):
+            raise BadInput(f"{name} must be a RankingData. Got {type(data).__name__}.")
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS)
+    if trials is not None:
+        check_count("trials", trials, least=1)
+    check_count("folds", folds, least=2)
+    check_count("workers", workers, least=1)
+
+
+def _count_wanted(trials: int | None, method: str, space: Space, timeout: float | None) -> int:
+    """How many trials there are to be: never more than a grid has, one if there is nothing to tune."""
+    if not space:
+        return 1
+    if method == "grid":
+        return min(count_grid(space), trials or count_grid(space))
+    if trials is None and timeout is None:
+        raise BadInput("without a number of trials there must be a timeout. Give trials=50 or timeout=600.")
+    return trials or sys.maxsize
+
+
+def _plain_settings(ranker: Ranker, space: Space) -> dict[str, str]:
+    """The parameters that are not tuned, as text, so that any object can be part of a key."""
+    settings = ranker.get_params(deep=True)
+    return {name: repr(settings[name]) for name in sorted(settings) if name not in {*space, *UNCOUNTED}}
+
+
+def _describe_failure(ranker: Ranker, rows: tuple[TrialRow, ...]) -> str:
+    if not rows:
+        return "no trial was finished in the time given. Give a longer timeout."
+    pruned = sum(row.state == "pruned" for row in rows)
+    said = next((row.error for row in rows if row.error), "no message")
+    return (
+        f"none of the {len(rows)} trials of {type(ranker).__name__} was completed ({pruned} pruned). "
+        f"The first that failed said: {said}. Fix that, and give a new study name if you use a storage."
+    )
+
+
+def _shorten(value: Value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

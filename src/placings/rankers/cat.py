@@ -1,0 +1,274 @@
+"""`CatBoostRanker`: CatBoost's YetiRank and its other ranking losses under the one interface."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import AnyArray, Floats
+from placings.data.checks import Matrix
+from placings.data.ranking import RankingData
+from placings.errors import BadInput
+from placings.metrics import metric
+from placings.rankers.boosting import (
+    Advance,
+    TreeRanker,
+    Watch,
+    as_old_sparse,
+    as_seed,
+    as_threads,
+    check_rounds,
+    drop_hollow,
+    merge_params,
+    need_library,
+    pop_param,
+    show_rounds,
+)
+from placings.rankers.estimator import weigh_queries
+
+MODEL = "model.cbm"
+
+ALIASES = (
+    ("loss_function", "objective"),
+    ("iterations", "num_boost_round", "n_estimators", "num_trees"),
+    ("learning_rate", "eta"),
+    ("depth", "max_depth"),
+    ("l2_leaf_reg", "reg_lambda"),
+    ("rsm", "colsample_bylevel"),
+    ("random_seed", "random_state"),
+    ("logging_level", "verbose", "silent", "verbose_eval"),
+)
+WATCHED = {  # our metrics as CatBoost writes them; a row is relevant when its label is above 0
+    "ndcg": "NDCG:type=Exp",
+    "map": "MAP:border=0",
+    "mrr": "MRR:border=0",
+    "p": "PrecisionAt:border=0",
+    "recall": "RecallAt:border=0",
+}
+
+
+class CatBoostRanker(TreeRanker):
+    """Boosted symmetric trees by CatBoost, with YetiRank or another of its ranking losses.
+
+    `params` are CatBoost's parameters by any of its names; they win over the arguments here, and CatBoost
+    itself refuses a name that it does not know. None anywhere stands for CatBoost's default. The same seed
+    gives the same bits, whatever `n_jobs`. Nothing is written to disk while training.
+
+    - `loss`: "YetiRank", "YetiRank:mode=NDCG", "YetiRankPairwise", "QueryRMSE", "PairLogit",
+      "QuerySoftMax", … as CatBoost writes them. Labels are grades of any size, fractions too.
+    - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
+      the training; the best round's trees are kept. None, or no `valid`: all rounds.
+    - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
+      ties count as badly as they can; early rounds may look worse than elsewhere in placings.
+    - `verbose`: a progress bar, on a terminal.
+
+    Weights are per query: they must be equal within each. NaN is missing, below all values (CatBoost's
+    `nan_mode`); an absent value of CSR is 0.
+
+    >>> from placings.data.synthetic import make_ranking
+    >>> data = make_ranking(20, n_features=5, random_state=0).data
+    >>> ranker = CatBoostRanker(rounds=10, random_state=0).fit(data)
+    >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))
+    (True, 5)
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "YetiRank",
+        rounds: int = 300,
+        learning_rate: float = 0.05,
+        depth: int = 6,
+        l2_leaf_reg: float = 3.0,
+        random_strength: float = 1.0,
+        rsm: float = 1.0,
+        early_stopping: int | None = 50,
+        metric: str = "ndcg@10",
+        params: Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.depth = depth
+        self.l2_leaf_reg = l2_leaf_reg
+        self.random_strength = random_strength
+        self.rsm = rsm
+        self.early_stopping = early_stopping
+        self.metric = metric
+        self.params = params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        catboost = need_library("catboost", "CatBoostRanker")
+        params, rounds, patience = self._collect(valid is not None)
+        train = drop_hollow(train)
+        if train.n_rows == 1:
+            raise BadInput("CatBoost cannot learn from 1 sample. Give at least two rows that differ.")
+        names = list(train.feature_names)
+        weight = weigh_queries(train, "CatBoost")
+        per_row = None if weight is None else np.repeat(weight, train.sizes)
+        threads = as_threads(self.n_jobs)
+        history: list[float] = []
+        with show_rounds("CatBoost", rounds, self.verbose) as advance:
+            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance)]}
+            try:
+                pool = catboost.Pool(
+                    _as_writable(train.X), train.y, group_id=train.query_index, group_weight=per_row,
+                    feature_names=names, thread_count=threads,
+                )  # fmt: skip
+                if valid is not None:
+                    held = drop_hollow(valid)
+                    if "eval_metric" not in (self.params or {}):
+                        Watch(self.metric, held)  # refuses data on which nothing can be watched
+                    how["eval_set"] = catboost.Pool(
+                        _as_writable(held.X), held.y, group_id=held.query_index, feature_names=names,
+                        thread_count=threads,
+                    )  # fmt: skip
+                    how["use_best_model"] = patience is not None
+                    how["early_stopping_rounds"] = patience
+                booster = catboost.CatBoost(params)
+                booster.fit(pool, **how)
+            except catboost.CatBoostError as error:
+                raise BadInput(f"CatBoost refused: {_last_part(error)}") from error
+        self._load(_write_model(booster, "cbm"))
+        self.history_ = tuple(history)
+
+    def _collect(self, watching: bool) -> tuple[dict[str, Any], int, int | None]:
+        own = {
+            "loss_function": self.loss,
+            "iterations": self.rounds,
+            "learning_rate": self.learning_rate,
+            "depth": self.depth,
+            "l2_leaf_reg": self.l2_leaf_reg,
+            "random_strength": self.random_strength,
+            "rsm": self.rsm if self.rsm != 1.0 else None,  # 1 is refused by the pairwise losses
+            "thread_count": as_threads(self.n_jobs),
+            "random_seed": as_seed(self.random_state),
+            "eval_metric": _name_metric(self.metric) if watching else None,
+            "logging_level": "Silent",
+            "allow_writing_files": False,
+        }
+        params = merge_params(own, self.params, ALIASES)
+        given = pop_param(params, ("early_stopping_rounds", "od_wait"), self.early_stopping)
+        rounds, patience = check_rounds(pop_param(params, ALIASES[1], self.rounds), given)
+        return params | {"iterations": rounds}, rounds, patience
+
+    # -- using -------------------------------------------------------------------------------------
+
+    def _score(self, X: Matrix) -> AnyArray:
+        if X.shape[0] == 0:
+            return np.empty(0)
+        threads = as_threads(self.n_jobs)
+        found = self.booster_.predict(_as_writable(X), prediction_type="RawFormulaVal", thread_count=threads)
+        return np.asarray(found)
+
+    def _contribute(self, X: Matrix) -> AnyArray:
+        catboost = need_library("catboost", "CatBoostRanker")
+        if X.shape[0] == 0:
+            return np.empty((0, X.shape[1] + 1))
+        threads = as_threads(self.n_jobs)
+        pool = catboost.Pool(
+            _as_writable(X), feature_names=list(self.booster_.feature_names_), thread_count=threads
+        )
+        return np.asarray(self.booster_.get_feature_importance(pool, type="ShapValues", thread_count=threads))
+
+    def _weigh_features(self, kind: str) -> Floats:
+        if kind == "gain":
+            found = self.booster_.get_feature_importance(type="PredictionValuesChange")
+            return np.asarray(found, dtype=np.float64)
+        model = json.loads(_write_model(self.booster_, "json"))
+        counts = np.zeros(self.n_features_in_)
+        for tree in (*model.get("oblivious_trees", ()), *model.get("trees", ())):
+            for place in _list_splits(tree):
+                counts[place] += 1
+        return counts
+
+    def _give_weights(self) -> dict[str, bytes]:
+        return {MODEL: _write_model(self.booster_, "cbm")}
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        self._load(files[MODEL])
+
+    def _load(self, content: bytes) -> None:
+        """Take a model in CatBoost's binary format; what is used is always what a bundle would hold."""
+        catboost = need_library("catboost", "CatBoostRanker")
+        booster = catboost.CatBoost()
+        try:
+            booster.load_model(blob=content)
+        except catboost.CatBoostError as error:
+            raise BadInput(f"this is no CatBoost model: {_last_part(error)}") from error
+        self._refuse_width(len(booster.feature_names_), "CatBoost")
+        self.booster_ = booster
+        self.rounds_ = int(booster.tree_count_)
+        self.history_ = ()
+
+
+class _Keeper:
+    """Moves the bar and keeps the watched values."""
+
+    def __init__(self, history: list[float], advance: Advance) -> None:
+        self.history = history
+        self.advance = advance
+
+    def after_iteration(self, info: Any) -> bool:
+        watched = (info.metrics or {}).get("validation", {})
+        value = float(list(watched.values())[-1][-1]) if watched else None
+        if value is not None:
+            self.history.append(value)
+        self.advance(value)
+        return True
+
+
+def _as_writable(X: Matrix) -> Any:
+    """Dense as it is; CSR in arrays that may be written to, which CatBoost asks for though it only reads."""
+    given: Any = as_old_sparse(X)
+    if isinstance(X, np.ndarray):
+        return given
+    parts = (given.data, given.indices, given.indptr)
+    given.data, given.indices, given.indptr = (p if p.flags.writeable else p.copy() for p in parts)
+    return given
+
+
+def _name_metric(name: str) -> str:
+    """`"ndcg@10"` as CatBoost writes it."""
+    chosen = metric(name)
+    if chosen.name not in WATCHED or chosen.options:
+        raise BadInput(
+            f"CatBoost can watch {', '.join(sorted(WATCHED))}. Got {name!r}. "
+            'Choose one of them, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
+        )
+    return WATCHED[chosen.name] + ("" if chosen.k is None else f";top={chosen.k}")
+
+
+def _write_model(booster: Any, kind: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        booster.save_model(str(path), format=kind)
+        return path.read_bytes()
+
+
+def _list_splits(tree: Mapping[str, Any]) -> list[int]:
+    """The feature of each split, of a symmetric tree (one a level) or of another (one a node)."""
+    found = [int(split["float_feature_index"]) for split in tree.get("splits", None) or ()]
+    if "split" in tree:
+        found.append(int(tree["split"]["float_feature_index"]))
+        found += _list_splits(tree["left"]) + _list_splits(tree["right"])
+    return found
+
+
+def _last_part(error: Exception) -> str:
+    """CatBoost's message without the place in its source."""
+    head, colon, tail = str(error).partition(": ")
+    return tail if colon and ".cpp" in head else str(error)

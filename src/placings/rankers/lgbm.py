@@ -1,0 +1,280 @@
+"""`LightGBMRanker`: LightGBM's LambdaRank and XE-NDCG under the one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from placings.arrays import AnyArray, Floats
+from placings.data.checks import Matrix
+from placings.data.ranking import RankingData
+from placings.errors import BadFile, BadInput, UnknownName
+from placings.rankers.boosting import (
+    TreeRanker,
+    Watch,
+    are_whole,
+    as_old_sparse,
+    as_seed,
+    as_threads,
+    check_rounds,
+    code_labels,
+    drop_hollow,
+    merge_params,
+    need_library,
+    pop_param,
+    show_rounds,
+)
+from placings.rankers.lgbm_text import BadModel, check_model
+
+OBJECTIVES = ("lambdarank", "rank_xendcg")
+LARGEST_QUERY = 10_000  # rows; lambdarank refuses more
+LARGEST_LABEL = 30  # lambdarank's own table of gains ends here
+MODEL = "model.txt"
+
+
+class LightGBMRanker(TreeRanker):
+    """Boosted trees by LightGBM, with LambdaRank's gradients or XE-NDCG's.
+
+    The defaults are LightGBM's own, but for `learning_rate` (half), `rounds` (with `valid`, early stopping
+    chooses fewer) and settings that make runs repeatable: the same seed gives the same bits, whatever
+    `n_jobs`. `params` are LightGBM's parameters by any of its names; they win over the arguments here, and
+    a name that LightGBM does not know is an error. None anywhere stands for LightGBM's default.
+
+    - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
+      the training; the best round's trees are kept. None, or no `valid`: all rounds.
+    - `metric`: any metric's name, measured as everywhere in placings.
+    - `debias`: if the data have positions, learn with LightGBM's correction for position bias.
+    - `verbose`: a progress bar, on a terminal.
+
+    Labels are grades with gain `2^y − 1`. Fractions and grades above 30, which LightGBM refuses, are coded
+    with exactly that gain (lambdarank; rank_xendcg takes any whole number, and fractions are refused).
+    lambdarank refuses queries of more than 10,000 rows. `sample_weight` is per row. NaN is missing; in CSR
+    an absent value is 0.
+
+    >>> from placings.data.synthetic import make_ranking
+    >>> data = make_ranking(20, n_features=5, random_state=0).data
+    >>> ranker = LightGBMRanker(rounds=10, random_state=0).fit(data)
+    >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))
+    (True, 5)
+    """
+
+    def __init__(
+        self,
+        *,
+        objective: str = "lambdarank",
+        rounds: int = 300,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        min_data_in_leaf: int = 20,
+        reg_lambda: float = 0.0,
+        reg_alpha: float = 0.0,
+        feature_fraction: float = 1.0,
+        bagging_fraction: float = 1.0,
+        bagging_freq: int = 1,
+        lambdarank_truncation_level: int | None = None,
+        early_stopping: int | None = 50,
+        metric: str = "ndcg@10",
+        debias: bool = True,
+        params: Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: int | None = None,
+    ) -> None:
+        self.objective = objective
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_data_in_leaf = min_data_in_leaf
+        self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.feature_fraction = feature_fraction
+        self.bagging_fraction = bagging_fraction
+        self.bagging_freq = bagging_freq
+        self.lambdarank_truncation_level = lambdarank_truncation_level
+        self.early_stopping = early_stopping
+        self.metric = metric
+        self.debias = debias
+        self.params = params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @classmethod
+    def from_model(cls, path: str | Path) -> Self:
+        """A fitted ranker from a model that LightGBM saved as text, with equal (raw) scores."""
+        ranker = cls()
+        try:
+            ranker._load(Path(path).read_bytes())
+        except BadModel as error:
+            raise BadFile(path, f"this is no LightGBM text model: {error}.") from error
+        ranker.rounds = ranker.rounds_
+        ranker._adopt(ranker.booster_.feature_name())
+        return ranker
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        lightgbm = need_library("lightgbm", "LightGBMRanker")
+        params, rounds, patience, own_metric = self._collect(lightgbm)
+        train = drop_hollow(train)
+        labels = self._prepare_labels(train, params)
+        names = _name_columns(train.feature_names)
+        position = train.position if self.debias and _is_ranking(params) else None
+        silent = {"verbosity": -1}
+        dataset = lightgbm.Dataset(
+            as_old_sparse(train.X), labels, group=train.sizes, weight=train.weight, position=position,
+            feature_name=names, params=silent,
+        )  # fmt: skip
+        history: list[float] = []
+        with show_rounds("LightGBM", rounds, self.verbose) as advance:
+
+            def after_round(env: Any) -> None:
+                value = env.evaluation_result_list[0][2] if env.evaluation_result_list else None
+                if value is not None:
+                    history.append(float(value))
+                advance(value)
+
+            watched: dict[str, Any] = {"callbacks": [after_round]}
+            if valid is not None:
+                held = drop_hollow(valid)
+                watched["valid_sets"] = [
+                    lightgbm.Dataset(
+                        as_old_sparse(held.X), held.y, group=held.sizes, reference=dataset, params=silent
+                    )
+                ]
+                watched["valid_names"] = ["valid"]
+                if not own_metric:
+                    watch = Watch(self.metric, held)
+                    watched["feval"] = lambda scores, data: (
+                        watch.name,
+                        watch(scores),
+                        watch.higher_is_better,
+                    )
+                if patience is not None:
+                    watched["callbacks"].append(
+                        lightgbm.early_stopping(patience, first_metric_only=True, verbose=False)
+                    )
+            try:
+                booster = lightgbm.train(params, dataset, rounds, **watched)
+            except lightgbm.basic.LightGBMError as error:
+                raise BadInput(f"LightGBM refused: {error}") from error
+        best = booster.best_iteration if patience is not None and booster.best_iteration > 0 else None
+        self._load(booster.model_to_string(num_iteration=best).encode())
+        self.history_ = tuple(history)
+
+    def _collect(self, lightgbm: Any) -> tuple[dict[str, Any], int, int | None, bool]:
+        """LightGBM's parameters, the rounds, the patience, and whether to watch a metric of its own."""
+        if self.objective not in OBJECTIVES:
+            raise UnknownName("objective (others go into params)", str(self.objective), OBJECTIVES)
+        own = {
+            "objective": self.objective,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.min_data_in_leaf,
+            "lambda_l2": self.reg_lambda,
+            "lambda_l1": self.reg_alpha,
+            "feature_fraction": self.feature_fraction,
+            "bagging_fraction": self.bagging_fraction,
+            "bagging_freq": self.bagging_freq,
+            "lambdarank_truncation_level": self.lambdarank_truncation_level,
+            "num_threads": as_threads(self.n_jobs),
+            "seed": as_seed(self.random_state),
+            "metric": "None",
+            "verbosity": -1,
+            "deterministic": True,
+            "force_row_wise": True,
+        }
+        aliases = {name: lightgbm.basic._ConfigAliases.get(name) for name in own}
+        known = lightgbm.basic._ConfigAliases.get(*_list_params(lightgbm))
+        for name in self.params or {}:
+            if known and name not in known:
+                raise UnknownName("LightGBM parameter", str(name), known)
+        params = merge_params(own, self.params, [*aliases.values(), ("force_row_wise", "force_col_wise")])
+        rounds, patience = check_rounds(
+            pop_param(params, lightgbm.basic._ConfigAliases.get("num_iterations"), self.rounds),
+            pop_param(params, lightgbm.basic._ConfigAliases.get("early_stopping_round"), self.early_stopping),
+        )
+        own_metric = bool(aliases["metric"] & set(self.params or {}))
+        return params, rounds, patience, own_metric
+
+    def _prepare_labels(self, train: RankingData, params: dict[str, Any]) -> Floats:
+        """Labels as LightGBM wants them; puts `label_gain` into `params` where it is needed."""
+        objective = params.get("objective")
+        if objective == "lambdarank" and train.sizes.max() > LARGEST_QUERY:
+            place = int(train.sizes.argmax())
+            raise BadInput(
+                f"lambdarank takes queries of at most {LARGEST_QUERY:,} rows. Query "
+                f"{train.qids.tolist()[place]!r} has {int(train.sizes[place]):,}. Keep the rows that an "
+                'engine would retrieve, or use objective="rank_xendcg", which has no such limit.'
+            )
+        whole = are_whole(train.y)
+        if objective == "rank_xendcg" and not whole:
+            raise BadInput(
+                "rank_xendcg would cut fractional labels to whole ones. Round them yourself, or use "
+                'objective="lambdarank", which gives each its exact gain.'
+            )
+        if objective != "lambdarank" or "label_gain" in params:
+            return train.y
+        if whole and train.y.max() <= LARGEST_LABEL:
+            return train.y
+        codes, params["label_gain"] = code_labels(train.y)
+        return codes
+
+    # -- using -------------------------------------------------------------------------------------
+
+    def _score(self, X: Matrix) -> AnyArray:
+        return np.asarray(self._ask(X))
+
+    def _contribute(self, X: Matrix) -> AnyArray:
+        if not isinstance(X, np.ndarray):
+            found = self._ask(X.astype(np.float64), pred_contrib=True)  # answered in the type asked
+            return np.asarray(found.toarray())
+        return np.asarray(self._ask(X, pred_contrib=True))
+
+    def _ask(self, X: Any, **what: Any) -> Any:
+        threads = as_threads(self.n_jobs)
+        return self.booster_.predict(
+            as_old_sparse(X), raw_score=True, num_threads=threads, verbosity=-1, **what
+        )
+
+    def _weigh_features(self, kind: str) -> Floats:
+        return np.asarray(self.booster_.feature_importance(kind), dtype=np.float64)
+
+    def _give_weights(self) -> dict[str, bytes]:
+        return {MODEL: self.booster_.model_to_string().encode()}
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        try:
+            self._load(files[MODEL])
+        except BadModel as error:
+            raise BadInput(f"{MODEL} is no LightGBM text model: {error}.") from error
+
+    def _load(self, text: bytes) -> None:
+        """Take a model in LightGBM's text format; what is used is always what a bundle would hold."""
+        lightgbm = need_library("lightgbm", "LightGBMRanker")
+        self._refuse_width(check_model(text), "LightGBM")
+        try:
+            self.booster_ = lightgbm.Booster(model_str=text.decode())
+        except (lightgbm.basic.LightGBMError, ValueError) as error:
+            raise BadModel(str(error)) from error
+        self.rounds_ = int(self.booster_.current_iteration())
+        self.history_ = ()
+
+
+def _is_ranking(params: Mapping[str, Any]) -> bool:
+    return params.get("objective") in OBJECTIVES
+
+
+def _list_params(lightgbm: Any) -> tuple[str, ...]:
+    """The names LightGBM knows; none where this version cannot say, and then no name is refused."""
+    lister = getattr(lightgbm.basic._ConfigAliases, "_get_all_param_aliases", None)
+    return tuple(lister()) if lister is not None else ()
+
+
+def _name_columns(names: tuple[str, ...]) -> list[str] | str:
+    """Names that LightGBM keeps as they are, or "auto" (its model then says Column_0, …)."""
+    kept = all(name and not (set(name) & set('",:[]{}') or any(map(str.isspace, name))) for name in names)
+    return list(names) if kept else "auto"

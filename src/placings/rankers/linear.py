@@ -1,0 +1,290 @@
+"""`LinearRanker`: RankSVM and its kin, dense or sparse, without ever listing the pairs."""
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from placings.arrays import AnyArray, Floats, Ints
+from placings.data.checks import Matrix
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, PlacingsWarning
+from placings.rankers.design import Design, average_rows, cut, measure_design
+from placings.rankers.estimator import Ranker
+
+LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
+PAIRS = ("sum", "mean")
+CENTERS = ("all", "query")
+WIDEST_MATRIX = 4096  # columns up to which ridge solves its normal equations as a matrix
+ARRAYS = ("coef", "fill", "scale", "intercept")
+
+
+class LinearRanker(Ranker):
+    """A linear ranker, `score = coef · x`, fitted by pairs (RankSVM, logistic) or by rows (ridge), with L2.
+
+    Pairwise losses minimise, over weights w of the scaled features,
+    `½‖w‖² + (C/Q) Σ_queries Σ_{pairs y_i > y_j} weight_i · ℓ(s_i − s_j)` with Q the number of queries: C is
+    SVM^rank's `-c`. ℓ(d) is `max(0, 1 − d)` ("hinge"), its square ("squared_hinge") or `log(1 + e^−d)`
+    ("logistic"). `pairs="mean"` divides the sum of each query by its number of pairs (SVM^rank's `-l 2`).
+    "ridge" puts `Σ_rows weight_i · (y_i − b − s_i)²` in place of the pairs, divided by the number of rows
+    with `pairs="mean"`; `center="query"` gives it a b of each query's own.
+
+    A pair weighs what its better row weighs, so one weight for all rows of a query weighs the query, and one
+    over the propensity of each click is Propensity SVM-Rank. Queries of one label level teach nothing.
+
+    `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
+    value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
+    data; in CSR NaN counts as 0. Training ends when the objective is within `tol` × itself of the minimum,
+    which is certified, or warns after `max_iter` Newton steps. Nothing is random (`random_state` is there
+    for the interface), and nothing is watched: `valid` is ignored, for a convex problem has nothing to stop early.
+
+    After `fit`: `coef_` `[features]` in the units of the features, `intercept_` (0 but for ridge), `scale_`,
+    `fill_`, `objective_`, `gap_` (a bound on what is left to gain) and `n_iter_`.
+
+    >>> ranker = LinearRanker(C=10.0).fit([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]], [0, 1, 2])
+    >>> bool(ranker.coef_[0] > 0), float(ranker.coef_[1])
+    (True, 0.0)
+
+    Joachims: Training linear SVMs in linear time, KDD 2006. Lee and Lin: Large-scale linear RankSVM, 2014.
+    """
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        C: float = 1.0,
+        *,
+        pairs: str = "sum",
+        center: str = "all",
+        scale: bool = True,
+        missing: str = "median",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.pairs = pairs
+        self.center = center
+        self.scale = scale
+        self.missing = missing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def contributions(self, X: Any) -> Any:
+        """What each feature adds to each score `[rows, features + 1]`: `coef · x`, the last column the bias.
+
+        Rows add up to `predict`. Missing values count as what fills them. CSR gives CSR, dense gives dense.
+        """
+        check_is_fitted(self)
+        features = self._as_features(X)
+        rows, width = features.shape
+        if isinstance(features, np.ndarray):
+            parts = np.empty((rows, width + 1))
+            design = self._design(features)
+            for start, stop in cut(0, rows, 1024):
+                parts[start:stop, :-1] = design.block(start, stop) * self.coef_
+            parts[:, -1] = self.intercept_
+            return parts
+        from scipy.sparse import csr_array, hstack
+
+        filled = self._fill_stored(features).astype(np.float64)
+        terms = csr_array(
+            (filled.data * self.coef_[filled.indices], filled.indices, filled.indptr), shape=filled.shape
+        )
+        return csr_array(hstack([terms, csr_array(np.full((rows, 1), self.intercept_))], format="csr"))
+
+    # -- what Ranker asks for ----------------------------------------------------------------------
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        self._check_settings()
+        weight = train.weight if self.loss == "ridge" else None  # elsewhere it weighs pairs, not rows
+        design = measure_design(train.X, scale=bool(self.scale), missing=self.missing, weight=weight)
+        fit = self._fit_rows if self.loss == "ridge" else self._fit_pairs
+        w = fit(train, design)
+        self.coef_ = w * design.inverse
+        self.fill_ = design.fill
+        self.scale_ = np.divide(1.0, design.inverse, out=np.zeros(len(w)), where=design.inverse > 0.0)
+
+    def _score(self, X: Matrix) -> AnyArray:
+        filled = X if isinstance(X, np.ndarray) else self._fill_stored(X)
+        return self._design(filled).scores(self.coef_) + self.intercept_
+
+    def _missing_policy(self) -> str:
+        if not self.fill_.any():
+            return "a missing value counts as 0"
+        return f"a missing value is replaced by the feature's training {self.missing}"
+
+    def _give_weights(self) -> dict[str, bytes]:
+        return {
+            f"{name}.npy": _write_array(np.atleast_1d(np.asarray(getattr(self, f"{name}_"), dtype="<f8")))
+            for name in ARRAYS
+        }
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        wanted = {f"{name}.npy": name for name in ARRAYS}
+        if set(files) != set(wanted):
+            raise BadInput(
+                f"a LinearRanker is stored as {', '.join(wanted)}. Got {', '.join(sorted(files)) or 'nothing'}."
+            )
+        count = int(self.n_features_in_)
+        for file, name in wanted.items():
+            values = _read_array(file, files[file], 1 if name == "intercept" else count)
+            setattr(self, f"{name}_", float(values[0]) if name == "intercept" else values)
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def _fit_pairs(self, train: RankingData, design: Design) -> Floats:
+        from placings.rankers.newton import minimise
+        from placings.rankers.pair_kernels import Logistic, SmoothHinge, SquaredHinge, find_pairs
+
+        pairs = find_pairs(train.y, train.offsets)
+        per_query = np.full(train.n_queries, self.C / max(1, train.n_queries))
+        if self.pairs == "mean":
+            per_query /= np.maximum(pairs.by_query, 1)
+        weight = np.repeat(per_query, train.sizes) * (1.0 if train.weight is None else train.weight)
+        pairs = find_pairs(train.y, train.offsets, weight)
+        self.intercept_ = 0.0
+        if pairs.total == 0.0:
+            warnings.warn(
+                "there is not one pair to learn from: no query has rows of different labels (and a weight "
+                "above 0), so all weights are 0. Check y and qid.",
+                PlacingsWarning,
+                stacklevel=4,
+            )
+            self.objective_, self.gap_, self.n_iter_ = 0.0, 0.0, 0
+            return np.zeros(train.n_features)
+        kinds: dict[str, Callable[..., Any]] = {
+            "hinge": SmoothHinge,
+            "squared_hinge": SquaredHinge,
+            "logistic": Logistic,
+        }
+        found = minimise(
+            design, kinds[self.loss](pairs), pairs, tol=self.tol, max_iter=self.max_iter, watch=self._watch()
+        )
+        if not found.converged:
+            warnings.warn(
+                f"stopped after {found.steps} steps with a gap of {found.gap / found.objective:.1e} of the "
+                f"objective, above tol={self.tol:g}. Raise max_iter or tol, lower C, or scale the features.",
+                PlacingsWarning,
+                stacklevel=4,
+            )
+        self.objective_, self.gap_, self.n_iter_ = found.objective, found.gap, found.steps
+        return found.w
+
+    def _fit_rows(self, train: RankingData, design: Design) -> Floats:
+        from placings.rankers.newton import solve
+
+        rows = train.n_rows
+        per_row = np.full(rows, self.C / max(1, train.n_queries))
+        if self.pairs == "mean":
+            per_row /= np.repeat(np.maximum(train.sizes, 1), train.sizes)
+        plain = per_row * (1.0 if train.weight is None else train.weight)
+        offsets = train.offsets if self.center == "query" else np.array([0, rows])
+        weight = 2.0 * plain
+        target = _center(train.y, offsets, weight)
+        self.n_iter_ = 1
+        if isinstance(design.X, np.ndarray) and design.features <= WIDEST_MATRIX:
+            matrix, along = design.scatter(offsets, weight, target)
+            w: Floats = np.linalg.solve(matrix + np.eye(len(along)), along)
+        else:
+            squares = design.squares(weight)
+            w, _ = solve(
+                lambda v, shift: v + design.gather(weight * _center(shift, offsets, weight)),
+                design.gather(weight * target),
+                lambda r: r / (1.0 + squares),
+                design.scores,
+                tolerance=min(1e-6, self.tol),
+                most=10 * self.max_iter,
+            )
+        scores = design.scores(w)
+        rest = train.y - scores
+        mass = plain.sum()
+        self.intercept_ = float(plain @ rest / mass) if mass > 0.0 else 0.0
+        self.objective_ = 0.5 * float(w @ w) + float(plain @ np.square(_center(rest, offsets, weight)))
+        gradient = w - design.gather(weight * _center(rest, offsets, weight))
+        self.gap_ = 0.5 * float(gradient @ gradient)
+        return w
+
+    def _watch(self) -> Callable[[int, float, float], None]:
+        if not self.verbose or not sys.stderr.isatty():
+            return lambda *_: None
+
+        def show(step: int, objective: float, gap: float) -> None:
+            done = gap <= self.tol * objective
+            end = "\n" if done else ""
+            text = f"step {step}: objective {objective:.6g}, at most {gap / objective:.1e} above the minimum"
+            print(f"\r\x1b[K{type(self).__name__} {text}", end=end, file=sys.stderr, flush=True)
+
+        return show
+
+    def _check_settings(self) -> None:
+        choices = {"loss": LOSSES, "pairs": PAIRS, "center": CENTERS}
+        for name, allowed in choices.items():
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                raise BadInput(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
+        for name in ("C", "tol"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 < value < np.inf:
+                raise BadInput(f"{name} must be a number above 0. Got {value!r}.")
+        whole = isinstance(self.max_iter, int | np.integer) and not isinstance(self.max_iter, bool)
+        if not whole or self.max_iter < 1:
+            raise BadInput(f"max_iter must be a whole number of 1 or more. Got {self.max_iter!r}.")
+
+    # -- scoring -----------------------------------------------------------------------------------
+
+    def _design(self, X: Matrix) -> Design:
+        return Design(X, self.fill_, np.ones(len(self.coef_)))
+
+    def _fill_stored(self, X: Any) -> Any:
+        """CSR with its stored NaN filled: training on CSR learns 0, training on dense data what `missing` says."""
+        absent = np.isnan(X.data)
+        if not absent.any():
+            return X
+        data = X.data.astype(np.float64)
+        data[absent] = self.fill_[X.indices[absent]]
+        return type(X)((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _center(values: Floats, offsets: Ints, weight: Floats) -> Floats:
+    return values - np.repeat(average_rows(values, offsets, weight), np.diff(offsets))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _write_array(values: AnyArray) -> bytes:
+    out = io.BytesIO()
+    np.save(out, values, allow_pickle=False)
+    return out.getvalue()
+
+
+def _read_array(name: str, content: bytes, count: int) -> Floats:
+    """A vector of `count` finite float64, read only after its header says that it is one."""
+    source = io.BytesIO(content)
+    try:
+        if np.lib.format.read_magic(source) != (1, 0):
+            raise ValueError("another version of the format")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(source)
+    except ValueError as error:
+        raise BadInput(f"{name} must be a numpy array file. Got {len(content)} bytes: {error}.") from error
+    body = content[source.tell() :]
+    if shape != (count,) or dtype != np.dtype("<f8") or len(body) != 8 * count:
+        raise BadInput(
+            f"{name} must hold {count} float64. Got {dtype} of shape {shape} in {len(body)} bytes. "
+            "The file does not belong to this ranker; save it again."
+        )
+    values = np.frombuffer(body, dtype="<f8").copy()
+    if not np.isfinite(values).all():
+        raise BadInput(f"{name} must be finite. Got {int((~np.isfinite(values)).sum())} values that are not.")
+    return values

@@ -1,0 +1,291 @@
+"""`XGBoostRanker`: XGBoost's LambdaMART under the one interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from placings.arrays import AnyArray, Floats
+from placings.data.checks import Matrix, name_features
+from placings.data.ranking import RankingData
+from placings.errors import BadFile, BadInput, UnknownName
+from placings.rankers.boosting import (
+    Advance,
+    TreeRanker,
+    Watch,
+    as_seed,
+    as_threads,
+    check_rounds,
+    drop_hollow,
+    merge_params,
+    need_library,
+    pop_param,
+    show_rounds,
+)
+from placings.rankers.estimator import weigh_queries
+from placings.rankers.xgb_data import make_dense, make_matrix, order_by_position, prepare_labels
+
+OBJECTIVES = ("rank:ndcg", "rank:pairwise", "rank:map")
+MODEL = "model.json"
+
+ALIASES = (
+    ("learning_rate", "eta"),
+    ("gamma", "min_split_loss"),
+    ("reg_lambda", "lambda"),
+    ("reg_alpha", "alpha"),
+    ("seed", "random_state"),
+    ("nthread", "n_jobs"),
+)
+ROUNDS = ("num_boost_round", "n_estimators")
+UNSEEN = {"verbosity", "eval_metric"}  # parameters that XGBoost knows but does not list in a configuration
+
+
+class XGBoostRanker(TreeRanker):
+    """Boosted trees by XGBoost, with LambdaRank's gradients.
+
+    `params` are XGBoost's parameters by any of its names; they win over the arguments here, and a name that
+    XGBoost makes no use of is an error. None anywhere stands for XGBoost's default. The same seed gives the
+    same bits, whatever `n_jobs`.
+
+    - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
+      the training; the best round's trees are kept. None, or no `valid`: all rounds.
+    - `metric`: any metric's name, measured as everywhere in placings.
+    - `pair_method`, `pairs`: which pairs of a query are looked at ("topk" or "mean"), and how deep or many.
+    - `verbose`: a progress bar, on a terminal.
+
+    Labels are grades with gain `2^y − 1`. Fractions and grades above 31, which XGBoost refuses, become
+    their exact gains with `rank:ndcg`; `rank:map` takes 0 and 1 only. Weights are per query: they must be
+    equal within each. NaN is missing and an absent value of CSR is 0, as everywhere in placings; XGBoost
+    itself would take the latter for missing, so sparse data are made dense 128 MB at a time (and beyond
+    the first 128 MB the bins differ from dense data's within the error of XGBoost's sketch). Positions are
+    used with `params={"lambdarank_unbiased": True}`.
+
+    >>> from placings.data.synthetic import make_ranking
+    >>> data = make_ranking(20, n_features=5, random_state=0).data
+    >>> ranker = XGBoostRanker(rounds=10, random_state=0).fit(data)
+    >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))
+    (True, 5)
+    """
+
+    def __init__(
+        self,
+        *,
+        objective: str = "rank:ndcg",
+        rounds: int = 300,
+        learning_rate: float = 0.05,
+        max_depth: int = 6,
+        min_child_weight: float = 1.0,
+        subsample: float = 1.0,
+        colsample: float = 1.0,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        gamma: float = 0.0,
+        pair_method: str | None = None,
+        pairs: int | None = None,
+        early_stopping: int | None = 50,
+        metric: str = "ndcg@10",
+        params: Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: int | None = None,
+    ) -> None:
+        self.objective = objective
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_child_weight = min_child_weight
+        self.subsample = subsample
+        self.colsample = colsample
+        self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.gamma = gamma
+        self.pair_method = pair_method
+        self.pairs = pairs
+        self.early_stopping = early_stopping
+        self.metric = metric
+        self.params = params
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @classmethod
+    def from_model(cls, path: str | Path) -> Self:
+        """A fitted ranker from a model that XGBoost saved as JSON or UBJSON, with equal (raw) scores.
+
+        Features without names in the file are called f1, f2, …
+        """
+        ranker = cls()
+        try:
+            ranker._load(Path(path).read_bytes())
+        except BadInput as error:
+            raise BadFile(path, str(error)) from error
+        ranker.rounds = ranker.rounds_
+        names = ranker.booster_.feature_names
+        ranker._adopt(name_features(ranker.booster_.num_features()) if names is None else names)
+        return ranker
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        xgboost = need_library("xgboost", "XGBoostRanker")
+        params, rounds, patience = self._collect()
+        train = drop_hollow(train)
+        if params.get("lambdarank_unbiased") and train.position is not None:
+            train = order_by_position(train)
+        labels = prepare_labels(train, params)
+        matrix = make_matrix(xgboost, train, labels, weigh_queries(train, "XGBoost"), params)
+        names = train.feature_names
+        if not any(set(name) & set("[]<") for name in names):
+            matrix.feature_names = list(names)
+        watched: dict[str, Any] = {}
+        stoppers = []
+        if valid is not None:
+            held = drop_hollow(valid)
+            matrix_held = make_matrix(xgboost, held, held.y, None, params, matrix)
+            matrix_held.feature_names = matrix.feature_names
+            watched["evals"] = [(matrix_held, "valid")]
+            maximize = None
+            if "eval_metric" not in params:
+                watch = Watch(self.metric, held)
+                maximize = watch.higher_is_better
+                watched["custom_metric"] = lambda scores, data: (watch.name, watch(scores))
+            if patience is not None:
+                stoppers.append(xgboost.callback.EarlyStopping(rounds=patience, maximize=maximize))
+        with show_rounds("XGBoost", rounds, self.verbose) as advance:
+            keeper = _make_keeper(xgboost, self.params, advance)
+            try:
+                booster = xgboost.train(
+                    params, matrix, rounds, verbose_eval=False, callbacks=[keeper, *stoppers], **watched
+                )
+            except xgboost.core.XGBoostError as error:
+                raise BadInput(f"XGBoost refused: {_first_line(error)}") from error
+        if stoppers:
+            booster = booster[: booster.best_iteration + 1]
+        self._load(bytes(booster.save_raw("json")))
+        self.history_ = tuple(keeper.history)
+
+    def _collect(self) -> tuple[dict[str, Any], int, int | None]:
+        if self.objective not in OBJECTIVES:
+            raise UnknownName("objective (others go into params)", str(self.objective), OBJECTIVES)
+        own = {
+            "objective": self.objective,
+            "learning_rate": self.learning_rate,
+            "max_depth": self.max_depth,
+            "min_child_weight": self.min_child_weight,
+            "subsample": self.subsample,
+            "colsample_bytree": self.colsample,
+            "reg_lambda": self.reg_lambda,
+            "reg_alpha": self.reg_alpha,
+            "gamma": self.gamma,
+            "lambdarank_pair_method": self.pair_method,
+            "lambdarank_num_pair_per_sample": self.pairs,
+            "nthread": as_threads(self.n_jobs),
+            "seed": as_seed(self.random_state),
+            "tree_method": "hist",
+            "verbosity": 0,
+        }
+        params = merge_params(own, self.params, ALIASES)
+        if "eval_metric" not in params:
+            params["disable_default_eval_metric"] = True
+        rounds, patience = check_rounds(
+            pop_param(params, ROUNDS, self.rounds),
+            pop_param(params, ("early_stopping_rounds",), self.early_stopping),
+        )
+        return params, rounds, patience
+
+    # -- using -------------------------------------------------------------------------------------
+
+    def _score(self, X: Matrix) -> AnyArray:
+        parts = [
+            self.booster_.inplace_predict(part, predict_type="margin", validate_features=False)
+            for part in make_dense(X)
+        ]
+        return np.concatenate([np.empty(0, dtype=np.float32), *parts])
+
+    def _contribute(self, X: Matrix) -> AnyArray:
+        xgboost = need_library("xgboost", "XGBoostRanker")
+        parts = [
+            self.booster_.predict(
+                xgboost.DMatrix(part, nthread=as_threads(self.n_jobs)), pred_contribs=True,
+                validate_features=False,
+            )
+            for part in make_dense(X)
+        ]  # fmt: skip
+        return np.concatenate([np.empty((0, X.shape[1] + 1), dtype=np.float32), *parts])
+
+    def _weigh_features(self, kind: str) -> Floats:
+        names = self.booster_.feature_names or [f"f{place}" for place in range(self.n_features_in_)]
+        found = self.booster_.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
+        return np.array([found.get(name, 0.0) for name in names], dtype=np.float64)
+
+    def _give_weights(self) -> dict[str, bytes]:
+        return {MODEL: bytes(self.booster_.save_raw("json"))}
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        self._load(files[MODEL])
+
+    def _load(self, content: bytes) -> None:
+        """Take a model in XGBoost's JSON or UBJSON; what is used is always what a bundle would hold."""
+        xgboost = need_library("xgboost", "XGBoostRanker")
+        booster = xgboost.Booster({"nthread": as_threads(self.n_jobs), "verbosity": 0})
+        try:
+            if not content.startswith(b"{"):
+                raise ValueError("it begins with no '{'")
+            booster.load_model(bytearray(content))
+            shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
+        except (xgboost.core.XGBoostError, ValueError, KeyError) as error:
+            raise BadInput(f"this is no XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
+        if int(shape.get("num_class", 0)) > 1 or int(shape.get("num_target", 1)) > 1:
+            raise BadInput("this XGBoost model gives several scores a row; a ranker needs one.")
+        self._refuse_width(int(booster.num_features()), "XGBoost")
+        self.booster_ = booster
+        self.rounds_ = int(booster.num_boosted_rounds())
+        self.history_ = ()
+
+
+# -- training -------------------------------------------------------------------------------------
+
+
+def _make_keeper(xgboost: Any, given: Mapping[str, Any] | None, advance: Advance) -> Any:
+    class Keeper(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+        """Moves the bar, keeps the watched values, and refuses parameters that XGBoost passed over."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.history: list[float] = []
+
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            if epoch == 0:
+                _refuse_unused(model, given)
+            value = None
+            if evals_log:
+                value = next(iter(evals_log["valid"].values()))[-1]
+                self.history.append(float(value))
+            advance(value)
+            return False
+
+    return Keeper()
+
+
+def _refuse_unused(model: Any, given: Mapping[str, Any] | None) -> None:
+    known = _list_keys(json.loads(model.save_config())) | UNSEEN | {*ROUNDS, "early_stopping_rounds"}
+    known |= {name for names in ALIASES for name in names}
+    for name in given or {}:
+        if name not in known:
+            raise UnknownName("XGBoost parameter in use with these settings", str(name), known)
+
+
+def _list_keys(part: Any) -> set[str]:
+    if isinstance(part, dict):
+        return set(part).union(*map(_list_keys, part.values()))
+    return set().union(*map(_list_keys, part)) if isinstance(part, list) else set()
+
+
+def _first_line(error: Exception) -> str:
+    """XGBoost's message without the place in its source and the stack."""
+    line = (str(error).splitlines() or [""])[0]
+    return line.rpartition("Check failed: ")[2] if "Check failed" in line else line.rpartition("] ")[2]

@@ -1,0 +1,96 @@
+"""A search for parameters as a picture: the value of each trial, the best so far, what mattered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import AnyArray
+from placings.evaluation.tuning import Tuning
+from placings.report.figures import BAR, INK, PALE, _finish, _start
+
+BINS = 4
+FEWEST = 12  # complete trials from which on it is said what mattered
+
+
+def draw_tuning(tuning: Tuning) -> str:
+    """SVG text: one dot a trial, the best so far as a line, and from 12 complete trials on what mattered.
+
+    Pruned trials are crosses at the mean they had when they were pruned; failed ones are marks at the
+    bottom, for they have no value.
+    """
+    shares = weigh_parameters(tuning)
+    figure, axes = _start(8.6 if shares else 5.6, 3.0)
+    if shares:
+        figure.clear()
+        axes, side = figure.subplots(1, 2, width_ratios=[3, 2])
+        for each in (axes, side):
+            each.spines[["top", "right"]].set_visible(False)
+            each.tick_params(labelsize=8)
+        _draw_shares(side, shares)
+    rows = {state: [row for row in tuning.trials if row.state == state] for state in ("complete", "pruned")}
+    for state, marker, colour in (("pruned", "x", PALE), ("complete", "o", BAR)):
+        places = [row.number for row in rows[state]]
+        axes.plot(places, [row.value for row in rows[state]], marker, color=colour, markersize=4, label=state)
+    places, best = _best_so_far(tuning)
+    axes.step(places, best, where="post", color=INK, linewidth=1, label="best so far")
+    failed = [row.number for row in tuning.trials if row.state == "failed"]
+    if failed:
+        bottom = axes.get_xaxis_transform()  # heights as shares of the axes
+        axes.plot(
+            failed, [0.0] * len(failed), "|", color=INK, transform=bottom, clip_on=False, label="failed"
+        )
+    axes.set(xlabel="trial", ylabel=tuning.metric)
+    axes.legend(fontsize=7, frameon=False, loc="best")
+    return _finish(figure)
+
+
+def weigh_parameters(tuning: Tuning) -> dict[str, float]:
+    """How much of the values' variance lies between four bins of each parameter, largest first.
+
+    This is η², adjusted for the number of bins and cut at 0: a first look, one parameter at a time. With
+    few complete trials, or all of one value, nothing can be said and the answer is empty.
+    """
+    done = [row for row in tuning.trials if row.state == "complete"]
+    values = np.array([row.value for row in done], dtype=np.float64)
+    if len(done) < FEWEST or float(np.ptp(values)) == 0.0:
+        return {}
+    shares = {}
+    for name in tuning.space:
+        known = np.array([name in row.params for row in done])
+        tried = [row.params[name] for row in done if name in row.params]
+        if int(known.sum()) >= FEWEST and len(set(tried)) > 1:
+            shares[name] = _explain(_bin_values(tried), values[known])
+    return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
+
+
+def _explain(bins: AnyArray, values: AnyArray) -> float:
+    total = float(((values - values.mean()) ** 2).sum())
+    if total == 0.0:
+        return 0.0
+    groups = [values[bins == each] for each in np.unique(bins)]
+    within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+    return max(0.0, 1.0 - (within / (len(values) - len(groups))) / (total / (len(values) - 1)))
+
+
+def _bin_values(tried: list[Any]) -> AnyArray:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in tried)
+    if not numbers or len(set(tried)) <= BINS:
+        return np.unique(np.array([repr(value) for value in tried]), return_inverse=True)[1]
+    line = np.array(tried, dtype=np.float64)
+    return np.searchsorted(np.quantile(line, np.arange(1, BINS) / BINS), line)
+
+
+def _best_so_far(tuning: Tuning) -> tuple[list[int], AnyArray]:
+    done = [row for row in tuning.trials if row.state == "complete"]
+    values = np.array([row.value for row in done], dtype=np.float64)
+    best = np.maximum.accumulate(values) if tuning.maximize else np.minimum.accumulate(values)
+    last = max(row.number for row in tuning.trials)
+    return [*(row.number for row in done), last], np.append(best, best[-1])
+
+
+def _draw_shares(axes: Any, shares: dict[str, float]) -> None:
+    names = list(shares)[::-1]
+    axes.barh(names, [shares[name] for name in names], color=BAR)
+    axes.set(xlabel="share of the values' variance", xlim=(0, 1))

@@ -1,0 +1,137 @@
+"""`evaluate`: means, intervals, counts, rules and slices."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, UnknownName
+from placings.evaluation.scoring import evaluate, give_scores, rank_distribution
+from placings.metrics import ndcg
+
+
+@pytest.fixture
+def data() -> RankingData:
+    """Query a: relevant at rank 2 of 3; b: nothing relevant; c: one row; d: perfect."""
+    qid = ["a", "a", "a", "b", "b", "c", "d", "d"]
+    return RankingData.from_arrays(
+        [[3.0], [2.0], [1.0], [2.0], [1.0], [1.0], [5.0], [1.0]], [0, 1, 0, 0, 0, 1, 2, 0], qid
+    )
+
+
+def scores(data: RankingData) -> np.ndarray:
+    return np.asarray(data.X)[:, 0]
+
+
+def test_the_mean_is_the_metrics_own_over_scored_queries(data: RankingData) -> None:
+    result = evaluate(scores(data), data, ["ndcg@5", "mrr"], bootstrap=50)
+    assert result["mrr"] == pytest.approx((1 / 2 + 1 + 1) / 3)
+    assert result["ndcg@5"] == np.nanmean(ndcg(scores(data), data.y, data.offsets, k=5))
+    low, high = result.interval("mrr")
+    assert 0.5 <= low <= result["mrr"] <= high <= 1.0
+    assert list(result) == ["ndcg@5", "mrr"]
+    assert "mrr" in result
+    assert np.isnan(result.per_query["mrr"][1])
+    assert result.qids.tolist() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("empty", "mean", "sentence"),
+    [
+        ("drop", 2.5 / 3, 'Means over 3 of 4 queries; 1 with nothing relevant is left out (empty="drop").'),
+        ("zero", 2.5 / 4, 'Means over 4 of 4 queries; 1 with nothing relevant counts as 0 (empty="zero").'),
+        ("one", 3.5 / 4, 'Means over 4 of 4 queries; 1 with nothing relevant counts as 1 (empty="one").'),
+    ],
+)
+def test_the_rule_says_what_an_empty_query_counts(
+    data: RankingData, empty: str, mean: float, sentence: str
+) -> None:
+    result = evaluate(scores(data), data, "mrr", empty=empty)
+    assert result["mrr"] == pytest.approx(mean)
+    assert result.rule == sentence
+    for format in ("text", "markdown", "latex", "html"):
+        assert "of 4 queries" in result.table(format)
+
+
+def test_short_lists_are_counted_apart(data: RankingData) -> None:
+    result = evaluate(scores(data), data, "mrr", min_items=2)
+    assert dict(result.counts) == {"queries": 4, "scored": 2, "nothing_relevant": 1, "too_short": 1}
+    assert "1 with fewer than 2 items is left out (min_items=2)" in result.rule
+
+
+def test_a_metric_with_its_own_idea_of_scored_says_so(data: RankingData) -> None:
+    assert "rank@1 is over 2 queries." in evaluate(scores(data), data, ["mrr", "rank@1"]).rule
+
+
+def test_nothing_to_score_is_nan_with_a_note_and_no_warning() -> None:
+    barren = RankingData.from_arrays([[1.0], [2.0]], [0, 0])
+    result = evaluate([1.0, 2.0], barren, slices="list_size")
+    assert np.isnan(result["ndcg@10"])
+    assert np.isnan(result.interval("ndcg@10")).all()
+    assert "ndcg@10: no query could be scored." in result.rule
+    assert json.loads(result.to_json())["metrics"]["ndcg@10"]["mean"] is None
+
+
+def test_no_bootstrap_no_interval(data: RankingData) -> None:
+    result = evaluate(scores(data), data, "mrr", bootstrap=0)
+    assert np.isnan(result.interval("mrr")).all()
+    assert "bootstrap" not in result.table()
+
+
+def test_the_same_seed_gives_the_same_interval(data: RankingData) -> None:
+    one, two = (evaluate(scores(data), data, "mrr", random_state=5) for _ in range(2))
+    assert one.to_json() == two.to_json()
+
+
+def test_options_reach_the_metrics(data: RankingData) -> None:
+    assert evaluate(scores(data), data, "mrr", relevant_from=2)["mrr"] == 1.0
+    assert evaluate(scores(data), data, "mrr", relevant_from=2).counts["nothing_relevant"] == 3
+    with pytest.raises(UnknownName, match="no option"):
+        evaluate(scores(data), data, "mrr", gian="linear")
+
+
+class Doubled:
+    def predict(self, data: RankingData) -> np.ndarray:
+        assert isinstance(data, RankingData)
+        return 2.0 * np.asarray(data.X)[:, 0]
+
+
+def test_anything_with_predict_is_judged_and_plain_estimators_get_the_matrix(data: RankingData) -> None:
+    assert evaluate(Doubled(), data, "mrr")["mrr"] == evaluate(scores(data), data, "mrr")["mrr"]
+    ridge = Ridge().fit(data.X, np.asarray(data.X)[:, 0])
+    assert evaluate(ridge, data, "mrr")["mrr"] == evaluate(scores(data), data, "mrr")["mrr"]
+
+
+def test_wrong_scores_are_refused_by_name(data: RankingData) -> None:
+    with pytest.raises(BadInput, match="one number for each of the 8 rows. Got 3"):
+        evaluate([1.0, 2.0, 3.0], data)
+    with pytest.raises(BadInput, match="scores must not be NaN"):
+        evaluate(np.full(8, np.nan), data)
+    with pytest.raises(BadInput, match="the scores of 'A': scores must not be NaN"):
+        give_scores(np.full(8, np.nan), data, "the scores of 'A'")
+    with pytest.raises(BadInput, match="at least one"):
+        evaluate(scores(data), data, [])
+    with pytest.raises(UnknownName, match="did you mean 'mrr'"):
+        evaluate(scores(data), data, "mrr")["mr"]
+
+
+def test_it_prints_as_its_table_and_as_html(data: RankingData) -> None:
+    result = evaluate(scores(data), data, "mrr", slices="list_size")
+    assert repr(result).startswith("metric")
+    assert "list_size: 3" in repr(result)
+    assert result._repr_html_().count("<table>") == 2
+
+
+def test_ranks_of_the_first_relevant_item_are_counted(data: RankingData) -> None:
+    found = rank_distribution(scores(data), data, deepest=1)
+    assert found.counts.tolist() == [2, 1]  # c and d at rank 1, a below it, b nowhere
+    assert found.shares == pytest.approx([2 / 3, 1 / 3])
+    assert found.reached == pytest.approx([2 / 3])
+    barren = RankingData.from_arrays([[1.0]], [0])
+    assert np.isnan(rank_distribution([1.0], barren).shares).all()
+    with pytest.raises(BadInput, match="deepest"):
+        rank_distribution(scores(data), data, deepest=0)

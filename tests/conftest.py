@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,7 +12,5 @@ settings.load_profile("placings")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("cache")
-    os.environ["PLACINGS_CACHE"] = str(folder)
-    yield folder
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["PLACINGS_CACHE"] = str(tmp_path_factory.mktemp("cache"))

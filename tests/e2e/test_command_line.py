@@ -145,7 +145,7 @@ def test_the_demo_page_stands_alone_in_a_real_browser(demo: tuple[Path, str]) ->
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: troubles.append(message.text))
         page.goto((demo[0] / "index.html").as_uri())
-        assert page.locator("#scores tbody tr").count() == 5
+        assert page.locator("#scores tbody tr").count() == 6
         assert page.locator("#features tbody tr").count() == 136
         assert page.locator("svg").first.is_visible()
         browser.close()

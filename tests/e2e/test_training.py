@@ -61,7 +61,7 @@ def test_a_fit_leaves_a_model_with_all_that_made_it(files: Path, fitted: Path) -
     )
 
 
-def test_the_same_fit_again_gives_the_same_model_and_another_one_is_not_written_over(
+def test_the_same_fit_gives_the_same_model_and_another_is_not_written_over(
     files: Path, fitted: Path
 ) -> None:
     again = files / "runs" / "again"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -104,7 +103,7 @@ def test_files_that_are_missing_added_changed_or_linked_are_refused_by_name(path
         read_bundle(path)
     outside = path.parent / "outside"
     outside.write_bytes(FILES["model.txt"])
-    os.symlink(outside, path / "model.txt")
+    (path / "model.txt").symlink_to(outside)
     with pytest.raises(BadBundle, match="model.txt: is missing"):
         read_bundle(path)
     (path / "model.txt").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from placings.arrays import AnyArray
     from placings.data.ranking import RankingData
     from placings.data.synthetic import Planted
+    from placings.evaluation.verdicts import Comparison
 
+LINEAR = "linear (ridge)"
 METRIC_NAMES = ("ndcg@1", "ndcg@5", "ndcg@10", "mrr", "map")
 
 
@@ -24,7 +27,7 @@ def demo(
     queries: Annotated[int, typer.Option(min=50, help="Queries to generate.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
 ) -> None:
-    """Generate ranking data, look at it, rank it in five ways and say which is better.
+    """Generate ranking data, look at it, train rankers on it and say which is better.
 
     \b
     Examples:
@@ -54,87 +57,48 @@ def demo(
         console.print(f"   {fact.name:<32} skew {fact.skew:8.1f}   largest {fact.maximum:.3g}")
     console.print(f"   all of them: placings inspect {file} --sort skew\n", soft_wrap=True)
     train, test = data.split(0.7, 0.3, random_state=seed)
-    console.print(
-        f"[bold]3. Who ranks better[/bold]: fitted on {len(train)} queries, judged on the other {len(test)}"
-    )
-    results, best = judge(train, test, seed)
-    rule = print_results(console, results, best, test)
-    page = write_demo_page(out / "index.html", data, facts, made.truth, results, best, rule, queries, seed)
+    console.print(f"[bold]3. Who ranks better[/bold]: trained on {len(train)} queries, judged on {len(test)}")
+    result = judge(train, test, seed)
+    typer.echo(f"\n{result.table()}")
+    page = write_demo_page(out / "index.html", data, facts, made.truth, result, queries, seed)
     console.print(f"\nopen {page}", soft_wrap=True)
 
 
-def judge(train: RankingData, test: RankingData, seed: int) -> tuple[dict[str, dict[str, AnyArray]], str]:
-    """Each way's metrics per test query, and the way with the best NDCG@10."""
+def judge(train: RankingData, test: RankingData, seed: int) -> Comparison:
+    """Five or six ways to order the test queries, compared query by query."""
     import numpy as np
 
-    from placings.metrics import measure, ndcg
+    from placings.evaluation.comparison import compare
+    from placings.metrics import ndcg
+    from placings.rankers.linear import LinearRanker
 
-    lone = int(np.argmax([np.nanmean(ndcg(x, train.y, train.offsets, k=10)) for x in _columns(train)]))
+    lone = int(np.argmax([np.nanmean(ndcg(x, train.y, train.offsets, k=10)) for x in np.asarray(train.X).T]))
     scores: dict[str, AnyArray] = {
         "chance": np.random.default_rng(seed).random(test.n_rows),
-        f"one feature ({test.feature_names[lone]})": np.nan_to_num(np.asarray(test.X)[:, lone]),
-        "linear, raw features": fit_linear(train, lambda X: X)(test),
-        "linear, log1p features": fit_linear(train, lambda X: np.sign(X) * np.log1p(np.abs(X)))(test),
-        "linear, cdf features": fit_linear(train, rank_against(np.asarray(train.X)))(test),
+        f"one feature ({test.feature_names[lone]})": np.asarray(test.X)[:, lone],
     }
-    results = {name: measure(METRIC_NAMES, s, test.y, test.offsets) for name, s in scores.items()}
-    best = max(results, key=lambda name: float(np.nanmean(results[name]["ndcg@10"])))
-    return results, best
+    for name, transform in list_transforms(np.asarray(train.X)).items():
+        fitted = LinearRanker(loss="ridge").fit(train.replace(X=transform(np.asarray(train.X))))
+        scores[f"{LINEAR}, {name}"] = fitted.predict(transform(np.asarray(test.X)))
+    if find_spec("lightgbm") is not None:
+        from placings.rankers.lgbm import LightGBMRanker
+
+        learn, watch = train.split(0.8, 0.2, random_state=seed)
+        scores["LightGBM"] = LightGBMRanker(random_state=seed).fit(learn, valid=watch).predict(test)
+    return compare(scores, test, METRIC_NAMES, baseline=f"{LINEAR}, raw", random_state=seed)
 
 
-def _columns(data: RankingData) -> list[AnyArray]:
-    import numpy as np
-
-    return [np.nan_to_num(column) for column in np.asarray(data.X).T]
-
-
-def rank_against(known: AnyArray) -> Callable[[AnyArray], AnyArray]:
-    """The share of known values strictly below, for each column."""
+def list_transforms(known: AnyArray) -> dict[str, Callable[[AnyArray], AnyArray]]:
+    """What may be done to every feature before it is added up."""
     import numpy as np
 
     ordered = np.sort(known, axis=0)
 
-    def transform(X: AnyArray) -> AnyArray:
+    def rank_against(X: AnyArray) -> AnyArray:
         places = [np.searchsorted(ordered[:, j], X[:, j]) for j in range(X.shape[1])]
-        return np.stack(places, axis=1) / len(ordered)
+        return np.asarray(np.stack(places, axis=1) / len(ordered), dtype=np.float32)
 
-    return transform
-
-
-def fit_linear(
-    train: RankingData, transform: Callable[[AnyArray], AnyArray]
-) -> Callable[[RankingData], AnyArray]:
-    """A ridge regression on standardised, transformed features."""
-    import numpy as np
-    from sklearn.linear_model import Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    def prepare(data: RankingData) -> AnyArray:
-        return np.nan_to_num(transform(np.asarray(data.X, dtype=np.float64)))
-
-    model = make_pipeline(StandardScaler(), Ridge(alpha=10.0)).fit(prepare(train), train.y)
-    return lambda data: np.asarray(model.predict(prepare(data)))
-
-
-def print_results(console: Any, results: dict[str, dict[str, AnyArray]], best: str, test: RankingData) -> str:
-    """The table at the terminal; returns the sentence about the empty-query rule."""
-    import numpy as np
-    from rich.table import Table
-
-    from placings.data.summary import count_empty
-
-    empty = count_empty(test)
-    rule = (
-        f"Means over {len(test) - empty} of {len(test)} test queries; {empty} with nothing relevant are left "
-        'out (empty="drop").'
-    )
-    table = Table("order by", *METRIC_NAMES, caption=rule, caption_justify="left")
-    for name, values in results.items():
-        cells = [f"{np.nanmean(values[metric]):.4f}" for metric in METRIC_NAMES]
-        table.add_row(name, *cells, style="bold" if name == best else None)
-    console.print(table)
-    return rule
+    return {"raw": lambda X: X, "log1p": lambda X: np.sign(X) * np.log1p(np.abs(X)), "cdf": rank_against}
 
 
 def write_demo_page(
@@ -142,9 +106,7 @@ def write_demo_page(
     data: RankingData,
     facts: Any,
     truth: tuple[Planted, ...],
-    results: dict[str, dict[str, AnyArray]],
-    best: str,
-    rule: str,
+    result: Comparison,
     queries: int,
     seed: int,
 ) -> Path:
@@ -154,10 +116,10 @@ def write_demo_page(
     from placings.data.summary import describe_facts
     from placings.report.figures import draw_histogram, draw_means, draw_shares, draw_spark
     from placings.report.pages import write_page
+    from placings.report.rank_figures import draw_rank_distribution
 
     grades, counts = np.unique(data.y, return_counts=True)
     shares = {f"{grade:g}": count / data.n_rows for grade, count in zip(grades, counts, strict=True)}
-    means = {name: {m: float(np.nanmean(v)) for m, v in values.items()} for name, values in results.items()}
     rows = [
         {
             "name": fact.name,
@@ -180,14 +142,14 @@ def write_demo_page(
         facts=describe_facts(data),
         labels_figure=draw_shares(shares, xlabel="label"),
         sizes_figure=draw_histogram(data.sizes, xlabel="rows a query"),
-        scores=means,
-        metric_names=METRIC_NAMES,
-        best=best,
-        rule=rule,
+        table=result.table("html"),
         means_figure=draw_means(
-            {name: values["ndcg@10"] for name, values in means.items()},
-            {name: values["ndcg@10"] for name, values in results.items()},
+            {name: values["ndcg@10"] for name, values in result.means.items()},
+            {name: values["ndcg@10"] for name, values in result.per_query.items()},
             xlabel="NDCG@10",
+        ),
+        ranks_figure=draw_rank_distribution(
+            {name: 1.0 / values["mrr"] for name, values in result.per_query.items()}
         ),
         features=rows,
         skewed=sum(row["skewed"] for row in rows),

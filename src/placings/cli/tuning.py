@@ -181,4 +181,6 @@ def print_tuning(found: Tuning, folder: Path | None) -> None:
     for name, value in found.best_params.items():
         typer.echo(f"  {name}: {value}")
     if folder is not None:
-        typer.echo(f"written to {folder}: best.yaml, best.json, trials.csv, curve.svg, run.json")
+        files = ("best.yaml", "best.json", "trials.csv", "curve.svg", "run.json")
+        there = ", ".join(name for name in files if (Path(folder) / name).exists())
+        typer.echo(f"written to {folder}: {there}")

@@ -330,9 +330,9 @@ def measure_coverage(X: Matrix) -> Floats32:
     rows = max(1, X.shape[0])
     if not isinstance(X, np.ndarray):
         there = (X.data != 0) & ~np.isnan(X.data)
-        return (np.bincount(X.indices[there], minlength=X.shape[1]) / rows).astype(np.float32)
+        return np.asarray(np.bincount(X.indices[there], minlength=X.shape[1]) / rows, dtype=np.float32)
     counts = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, X.shape[0], CHUNK):
         part = X[start : start + CHUNK]
         counts += np.count_nonzero((part != 0) & (part == part), axis=0)
-    return (counts / rows).astype(np.float32)
+    return np.asarray(counts / rows, dtype=np.float32)

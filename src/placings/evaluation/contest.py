@@ -26,6 +26,7 @@ from placings.evaluation.rendering import write_json
 from placings.evaluation.runs import as_plain, fingerprint
 from placings.evaluation.significance import check_count
 from placings.evaluation.verdicts import Comparison
+from placings.rankers.bundles import find_versions
 from placings.rankers.catalogue import make_ranker
 from placings.rankers.estimator import Ranker
 
@@ -73,9 +74,9 @@ def compare_trained(
     nothing random. With `tune`, so many trials for every ranker on every fold, judged on its validation
     part by `tuning_metric`, choose its parameters first.
 
-    With `out`, the scores of every cell (ranker, fold, seed) are kept there as `.npy` beside its facts,
-    under a key of the data, the settings and the seed: a run that was stopped goes on, and a finished one
-    trains nothing. `comparing` goes to `compare` (`baseline=`, `empty=`, `test=`, …).
+    With `out`, the scores of every cell (ranker, fold, seed) are kept there as `.npy`, under a key of the
+    data, the settings, the seed and the libraries' versions: a run that was stopped goes on, and a finished
+    one trains nothing. `comparing` goes to `compare` (`baseline=`, `empty=`, `test=`, …).
     """
     check_count("seeds", seeds, least=1)
     check_count("tune", tune)
@@ -238,11 +239,9 @@ class _Cell:
     def _path(self, what: str, facts: Mapping[str, Any], suffix: str) -> Path | None:
         if self.kept is None:
             return None
-        import placings
-
         settings = as_plain(self.ranker.get_params(deep=False))
         whole = [
-            placings.__version__,
+            find_versions(),
             type(self.ranker).__name__,
             settings,
             list(self.prints),

@@ -114,12 +114,14 @@ class Workers:
         self.judges: list[Worker] = []
 
     def __enter__(self) -> list[Worker]:
-        folder = Path(self._keep.enter_context(tempfile.TemporaryDirectory(prefix="placings-tune-")))
         setting = describe_task(self.task)
-        write_part(folder / "train", self.task.train)
-        if self.task.valid is not None:
-            write_part(folder / "valid", self.task.valid)
-        (folder / "task.json").write_text(json.dumps(setting))
+        with ExitStack() as stack:  # what is made here goes if anything here fails
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placings-tune-")))
+            write_part(folder / "train", self.task.train)
+            if self.task.valid is not None:
+                write_part(folder / "valid", self.task.valid)
+            (folder / "task.json").write_text(json.dumps(setting))
+            self._keep = stack.pop_all()
         self.judges = [Worker(folder, max(1, count_threads() // self.count)) for _ in range(self.count)]
         return self.judges
 

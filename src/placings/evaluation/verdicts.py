@@ -82,25 +82,27 @@ class Comparison:
                 return each
         raise BadInput(f"{method!r} was not compared with {against!r} in {metric!r}.")
 
-    def table(self, format: str = "text") -> str:
-        """Methods × metrics with their marks, as in a paper: "text", "markdown", "latex", "html", "json"."""
+    def table(self, format: str = "text", *, intervals: bool = False) -> str:
+        """Methods × metrics with their marks, as in a paper: "text", "markdown", "latex", "html", "json".
+
+        `intervals=True` puts the interval of each mean beside it.
+        """
         if format == "json":
             return self.to_json()
         marks: dict[tuple[str, str], str] = {}
         for each in self.differences:
             marks[each.method, each.metric] = marks.get((each.method, each.metric), "") + each.mark
         best = {name: self._find_best(name) for name in self.metrics}
-        rows = tuple(
-            (
-                Cell(method),
-                *(
-                    Cell(format_mean(mean), marks.get((method, name), ""), mean == best[name])
-                    for name, mean in means.items()
-                ),
-            )
-            for method, means in self.means.items()
-        )
-        return render_grid(Grid(("method", *self.metrics), rows, (self.rule, *self.notes)), format)
+        rows = []
+        for method, means in self.means.items():
+            cells = [Cell(method)]
+            for name, mean in means.items():
+                cells.append(Cell(format_mean(mean), marks.get((method, name), ""), mean == best[name]))
+                cells += [Cell(format_interval(*self.intervals[method][name]))] if intervals else []
+            rows.append(tuple(cells))
+        columns = [[name, "interval"] if intervals else [name] for name in self.metrics]
+        header = ("method", *(name for column in columns for name in column))
+        return render_grid(Grid(header, tuple(rows), (self.rule, *self.notes)), format)
 
     def difference_table(self, format: str = "text") -> str:
         """Every difference with its interval, effect size and p-values; "" without a baseline."""

@@ -85,7 +85,7 @@ class CatBoostRanker(TreeRanker):
         learning_rate: float = 0.05,
         depth: int = 6,
         l2_leaf_reg: float = 3.0,
-        random_strength: float = 1.0,
+        random_strength: float | None = None,
         rsm: float = 1.0,
         early_stopping: int | None = 50,
         metric: str = "ndcg@10",
@@ -122,7 +122,7 @@ class CatBoostRanker(TreeRanker):
         threads = as_threads(self.n_jobs)
         history: list[float] = []
         with show_rounds("CatBoost", rounds, self.verbose) as advance:
-            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance)]}
+            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, str(params.get("eval_metric")))]}
             try:
                 pool = catboost.Pool(
                     _as_writable(train.X), train.y, group_id=train.query_index, group_weight=per_row,
@@ -218,13 +218,15 @@ class CatBoostRanker(TreeRanker):
 class _Keeper:
     """Moves the bar and keeps the watched values."""
 
-    def __init__(self, history: list[float], advance: Advance) -> None:
+    def __init__(self, history: list[float], advance: Advance, name: str) -> None:
         self.history = history
+        self.name = name
         self.advance = advance
 
     def after_iteration(self, info: Any) -> bool:
-        watched = (info.metrics or {}).get("validation", {})
-        value = float(list(watched.values())[-1][-1]) if watched else None
+        logs = (info.metrics or {}).get("validation", {})  # the metric and the loss, in any order
+        asked = [log for name, log in logs.items() if _split_name(name) == _split_name(self.name)]
+        value = float((asked or list(logs.values()))[0][-1]) if logs else None
         if value is not None:
             self.history.append(value)
         self.advance(value)
@@ -250,6 +252,11 @@ def _name_metric(name: str) -> str:
             'Choose one of them, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
         )
     return WATCHED[chosen.name] + ("" if chosen.k is None else f";top={chosen.k}")
+
+
+def _split_name(name: str) -> frozenset[str]:
+    """A metric's parts, which CatBoost lists in an order of its own."""
+    return frozenset(name.replace(";", ":").split(":"))
 
 
 def _write_model(booster: Any, kind: str) -> bytes:

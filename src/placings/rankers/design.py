@@ -1,7 +1,7 @@
 """`Design`: features filled in and scaled on the fly, float32 or CSR in place, float64 in the sums.
 
-No copy of the features is made but a block of about a megabyte for each thread. What is dense is divided by its
-standard deviation, what is sparse by its largest absolute value; both are folded into the weights.
+No copy of the features is made but blocks of some megabytes. What is dense is divided by its standard
+deviation, what is sparse by its largest absolute value; both are folded into the weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MISSING = ("median", "mean", "zero")
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """`X` `[rows, features]` as a model sees it: NaN is `fill`, and each column is multiplied by `inverse`."""
+    """`X` `[rows, features]` as a model sees it: NaN is `fill`, then each column is times `inverse`."""
 
     X: Matrix
     fill: Floats  # [features]
@@ -51,10 +51,11 @@ class Design:
             for _ in map_in_order(lambda span: _score_sparse(self.X, weights, out, *span), self._spans()):
                 pass
             return out
+        dense = self.X
 
         def work(span: tuple[int, int]) -> None:
             if self._is_plain:
-                _score_dense(self.X, self.fill, weights, out, *span)
+                _score_dense(dense, self.fill, weights, out, *span)
                 return
             for start, stop in cut(*span, self._step):
                 out[start:stop] = self.block(start, stop) @ weights
@@ -71,11 +72,12 @@ class Design:
             for part in map_in_order(lambda span: _gather_sparse(self.X, slope, *span), spans):
                 total += part
             return total * self.inverse
+        dense = self.X
 
         def work(span: tuple[int, int]) -> Floats:
             part = np.zeros(self.features)
             if self._is_plain:
-                _gather_dense(self.X, self.fill, slope, part, *span)
+                _gather_dense(dense, self.fill, slope, part, *span)
                 return part
             for start, stop in cut(*span, self._step):
                 part += slope[start:stop] @ self.block(start, stop)
@@ -91,7 +93,7 @@ class Design:
         if not isinstance(self.X, np.ndarray):
             heavy = np.repeat(weight, np.diff(self.X.indptr))
             known = np.nan_to_num(self.X.data.astype(np.float64))
-            total = np.bincount(self.X.indices, weights=heavy * known**2, minlength=self.features)
+            total += np.bincount(self.X.indices, weights=heavy * known**2, minlength=self.features)
         else:
             for start, stop in cut(0, self.rows, self._step):
                 total += weight[start:stop] @ np.square(self.block(start, stop))
@@ -102,7 +104,7 @@ class Design:
 
         With a `target` `[rows]` also `Σ weight (x − x̄) target` `[features]`.
         """
-        from threadpoolctl import threadpool_limits  # scikit-learn depends on it
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
         def work(span: tuple[int, int]) -> tuple[Floats, Floats | float]:
             start, stop = span
@@ -145,7 +147,7 @@ class Design:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether a compiled loop walks along the rows: no block, and no quarrel of BLAS's threads with ours."""
+        """Whether a compiled loop walks along the rows: no block, and no BLAS threads beside ours."""
         return HAVE_NUMBA and isinstance(self.X, np.ndarray) and bool(self.X.flags.c_contiguous)
 
     @property
@@ -306,7 +308,9 @@ def _known(X: Any) -> Any:
 
 
 @compiled
-def _score_rows(indptr, indices, data, weights, out, start, stop):  # type: ignore[no-untyped-def]
+def _score_rows(
+    indptr: AnyArray, indices: AnyArray, data: AnyArray, weights: Floats, out: Floats, start: int, stop: int
+) -> None:
     for row in range(start, stop):
         total = 0.0
         for place in range(indptr[row], indptr[row + 1]):
@@ -317,7 +321,9 @@ def _score_rows(indptr, indices, data, weights, out, start, stop):  # type: igno
 
 
 @compiled
-def _gather_rows(indptr, indices, data, slope, total, start, stop):  # type: ignore[no-untyped-def]
+def _gather_rows(
+    indptr: AnyArray, indices: AnyArray, data: AnyArray, slope: Floats, total: Floats, start: int, stop: int
+) -> None:
     for row in range(start, stop):
         pull = slope[row]
         if pull == 0.0:
@@ -329,7 +335,7 @@ def _gather_rows(indptr, indices, data, slope, total, start, stop):  # type: ign
 
 
 @compiled
-def _score_dense(X, fill, weights, out, start, stop):  # type: ignore[no-untyped-def]
+def _score_dense(X: AnyArray, fill: Floats, weights: Floats, out: Floats, start: int, stop: int) -> None:
     width = X.shape[1]
     even = width - width % 4
     for row in range(start, stop):
@@ -351,7 +357,7 @@ def _score_dense(X, fill, weights, out, start, stop):  # type: ignore[no-untyped
 
 
 @compiled
-def _gather_dense(X, fill, slope, total, start, stop):  # type: ignore[no-untyped-def]
+def _gather_dense(X: AnyArray, fill: Floats, slope: Floats, total: Floats, start: int, stop: int) -> None:
     for row in range(start, stop):
         pull = slope[row]
         if pull == 0.0:

@@ -181,7 +181,7 @@ def align_features(data: RankingData, names: tuple[str, ...]) -> RankingData:
     if lacking:
         shown = ", ".join(map(repr, lacking[:5])) + (" …" if len(lacking) > 5 else "")
         raise BadInput(
-            f"the ranker was trained on {len(names)} features, of which the data lack {len(lacking)}: {shown}. "
+            f"the ranker was trained on {len(names)} features; the data lack {len(lacking)}: {shown}. "
             "Rename the columns, or give them as missing (NaN)."
         )
     return data.select(names)

@@ -38,13 +38,13 @@ MODEL = "model.txt"
 class LightGBMRanker(TreeRanker):
     """Boosted trees by LightGBM, with LambdaRank's gradients or XE-NDCG's.
 
-    The defaults are LightGBM's own, but for `learning_rate` (half), `rounds` (with `valid`, early stopping
-    chooses fewer) and settings that make runs repeatable: the same seed gives the same bits, whatever
-    `n_jobs`. `params` are LightGBM's parameters by any of its names; they win over the arguments here, and
-    a name that LightGBM does not know is an error. None anywhere stands for LightGBM's default.
+    The defaults are smaller trees than LightGBM's own, chosen on validation queries of MQ2008, OHSUMED and
+    generated data. The same seed gives the same bits, whatever `n_jobs`. `params` are LightGBM's parameters by any of its names; they win over the arguments here, and
+    a name that LightGBM does not know is an error. None stands for LightGBM's default.
 
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
+    - `min_data_in_leaf`: rows a leaf has at least; None is 50, but no more than a twentieth of the rows.
     - `metric`: any metric's name, measured as everywhere in placings.
     - `debias`: if the data have positions, learn with LightGBM's correction for position bias.
     - `verbose`: a progress bar, on a terminal.
@@ -67,11 +67,11 @@ class LightGBMRanker(TreeRanker):
         objective: str = "lambdarank",
         rounds: int = 300,
         learning_rate: float = 0.05,
-        leaves: int = 31,
-        min_data_in_leaf: int = 20,
+        leaves: int = 15,
+        min_data_in_leaf: int | None = None,
         reg_lambda: float = 0.0,
         reg_alpha: float = 0.0,
-        feature_fraction: float = 1.0,
+        feature_fraction: float = 0.7,
         bagging_fraction: float = 1.0,
         bagging_freq: int = 1,
         lambdarank_truncation_level: int | None = None,
@@ -118,8 +118,8 @@ class LightGBMRanker(TreeRanker):
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         lightgbm = need_library("lightgbm", "LightGBMRanker")
-        params, rounds, patience, own_metric = self._collect(lightgbm)
         train = drop_hollow(train)
+        params, rounds, patience, own_metric = self._collect(lightgbm, train.n_rows)
         labels = self._prepare_labels(train, params)
         names = _name_columns(train.feature_names)
         position = train.position if self.debias and _is_ranking(params) else None
@@ -165,15 +165,16 @@ class LightGBMRanker(TreeRanker):
         self._load(booster.model_to_string(num_iteration=best).encode())
         self.history_ = tuple(history)
 
-    def _collect(self, lightgbm: Any) -> tuple[dict[str, Any], int, int | None, bool]:
+    def _collect(self, lightgbm: Any, rows: int) -> tuple[dict[str, Any], int, int | None, bool]:
         """LightGBM's parameters, the rounds, the patience, and whether to watch a metric of its own."""
         if self.objective not in OBJECTIVES:
             raise UnknownName("objective (others go into params)", str(self.objective), OBJECTIVES)
+        fewest = self.min_data_in_leaf
         own = {
             "objective": self.objective,
             "learning_rate": self.learning_rate,
             "num_leaves": self.leaves,
-            "min_data_in_leaf": self.min_data_in_leaf,
+            "min_data_in_leaf": min(50, max(1, rows // 20)) if fewest is None else fewest,
             "lambda_l2": self.reg_lambda,
             "lambda_l1": self.reg_alpha,
             "feature_fraction": self.feature_fraction,

@@ -42,7 +42,7 @@ class LinearRanker(Ranker):
     value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
     data; in CSR NaN counts as 0. Training ends when the objective is within `tol` × itself of the minimum,
     which is certified, or warns after `max_iter` Newton steps. Nothing is random (`random_state` is there
-    for the interface), and nothing is watched: `valid` is ignored, for a convex problem has nothing to stop early.
+    for the interface), and `valid` is ignored: a convex problem has nothing to stop early.
 
     After `fit`: `coef_` `[features]` in the units of the features, `intercept_` (0 but for ridge), `scale_`,
     `fill_`, `objective_`, `gap_` (a bound on what is left to gain) and `n_iter_`.
@@ -132,9 +132,8 @@ class LinearRanker(Ranker):
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
         wanted = {f"{name}.npy": name for name in ARRAYS}
         if set(files) != set(wanted):
-            raise BadInput(
-                f"a LinearRanker is stored as {', '.join(wanted)}. Got {', '.join(sorted(files)) or 'nothing'}."
-            )
+            given = ", ".join(sorted(files)) or "nothing"
+            raise BadInput(f"a LinearRanker is stored as {', '.join(wanted)}. Got {given}.")
         count = int(self.n_features_in_)
         for file, name in wanted.items():
             values = _read_array(file, files[file], 1 if name == "intercept" else count)
@@ -194,7 +193,7 @@ class LinearRanker(Ranker):
         self.n_iter_ = 1
         if isinstance(design.X, np.ndarray) and design.features <= WIDEST_MATRIX:
             matrix, along = design.scatter(offsets, weight, target)
-            w: Floats = np.linalg.solve(matrix + np.eye(len(along)), along)
+            w = np.asarray(np.linalg.solve(matrix + np.eye(len(along)), along), dtype=np.float64)
         else:
             squares = design.squares(weight)
             w, _ = solve(
@@ -246,7 +245,7 @@ class LinearRanker(Ranker):
         return Design(X, self.fill_, np.ones(len(self.coef_)))
 
     def _fill_stored(self, X: Any) -> Any:
-        """CSR with its stored NaN filled: training on CSR learns 0, training on dense data what `missing` says."""
+        """CSR with its stored NaN filled: by 0 after training on CSR, by `missing` after dense data."""
         absent = np.isnan(X.data)
         if not absent.any():
             return X

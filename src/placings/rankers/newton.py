@@ -1,14 +1,16 @@
 """A truncated Newton method for ½‖w‖² + L(Xw): conjugate gradients, exact line search, a certified gap.
 
-The objective F is strongly convex, so `F(w) − min F ≤ ½‖∇F(w)‖²`: what stops the search is a bound on what is
-left to gain, not a guess. For the hinge the bound is the duality gap; its corner is smoothed by a parabola that
-narrows until that gap is small enough.
+The objective F is strongly convex, so `F(w) − min F ≤ ½‖∇F(w)‖²`: what stops the search is a bound on what
+is left to gain, not a guess. For the hinge the bound is the duality gap; its corner is smoothed by a parabola
+that narrows until that gap is small enough. Cutting planes, SVM^rank's way, need a plane of all columns for
+each step and many steps when C is large; this needs neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -76,14 +78,9 @@ def minimise(
             loss = loss.sharpen(float(np.clip(aim, 0.05, 0.5)))
             point = loss.at(scores)
             continue
-        share = point.bend / pairs.total
         eta = float(np.clip(np.sqrt(smooth / objective), 1e-3, 0.1))
-        step, shift = solve(
-            lambda v, shifted, at=point: v + design.gather(at.multiply(shifted)),
-            -gradient,
-            lambda r, share=share: soften(r, share),
-            design.scores,
-            tolerance=eta,
+        step, shift = _find_step(
+            design, point, gradient, partial(soften, share=point.bend / pairs.total), eta
         )
         length, point = _search(loss, w, scores, step, shift, float(gradient @ step))
         steps += 1
@@ -130,7 +127,7 @@ def solve(
     return p, shift_of(p) if total is None else total
 
 
-def make_preconditioner(design: Design, pairs: Pairs) -> Callable[[Floats, float], Floats]:
+def make_preconditioner(design: Design, pairs: Pairs) -> Callable[..., Floats]:
     """`soften(r, share)` ≈ `H⁻¹ r` where `share` of the pairs' weight is bent.
 
     H ≈ I + share·G, G being the scatter of the features within queries (all pairs bent alike), once
@@ -146,6 +143,15 @@ def make_preconditioner(design: Design, pairs: Pairs) -> Callable[[Floats, float
         return lambda r, share: np.asarray(vectors @ ((vectors.T @ r) / (1.0 + share * values)))
     squares = design.squares(weight)
     return lambda r, share: np.asarray(r / (1.0 + share * squares))
+
+
+def _find_step(
+    design: Design, point: Point, gradient: Floats, soften: Apply, tolerance: float
+) -> tuple[Floats, Floats]:
+    def multiply(v: Floats, shifted: Floats) -> Floats:
+        return v + design.gather(point.multiply(shifted))
+
+    return solve(multiply, -gradient, soften, design.scores, tolerance=tolerance)
 
 
 def _search(

@@ -19,26 +19,26 @@ INK, BAR, PALE = "#1f2933", "#2f6f9f", "#c9d6df"
 
 def draw_histogram(values: AnyArray, *, xlabel: str, ylabel: str = "queries", bins: int = 40) -> str:
     """How often each value occurs."""
-    figure, axes = _start(4.6, 2.6)
+    figure, axes = start_figure(4.6, 2.6)
     axes.hist(values, bins=bins, color=BAR)
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    return _finish(figure)
+    return finish_figure(figure)
 
 
 def draw_shares(shares: Mapping[str, float], *, xlabel: str) -> str:
     """One bar a name, with its share written on it."""
-    figure, axes = _start(4.6, 2.6)
+    figure, axes = start_figure(4.6, 2.6)
     names = list(shares)
     bars = axes.bar(names, [shares[name] for name in names], color=BAR)
     axes.bar_label(bars, [f"{share:.1%}" for share in shares.values()], fontsize=8, padding=2)
     axes.set(xlabel=xlabel, ylabel="share of rows")
     axes.margins(y=0.15)
-    return _finish(figure)
+    return finish_figure(figure)
 
 
 def draw_means(means: Mapping[str, float], per_query: Mapping[str, AnyArray], *, xlabel: str) -> str:
     """Each method's mean over queries, with the middle half of its queries as a pale band."""
-    figure, axes = _start(7.2, 0.6 + 0.45 * len(means))
+    figure, axes = start_figure(7.2, 0.6 + 0.45 * len(means))
     names = list(means)[::-1]
     for place, name in enumerate(names):
         low, high = np.nanquantile(per_query[name], [0.25, 0.75])
@@ -49,7 +49,7 @@ def draw_means(means: Mapping[str, float], per_query: Mapping[str, AnyArray], *,
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(-0.6, len(names) - 0.2)
     axes.set(xlabel=f"{xlabel}: mean (dot), middle half of the queries (band)", xlim=(0, 1))
-    return _finish(figure)
+    return finish_figure(figure)
 
 
 def draw_spark(counts: Sequence[int]) -> str:
@@ -63,7 +63,8 @@ def draw_spark(counts: Sequence[int]) -> str:
     return f'<svg class="spark" width="{7 * len(counts)}" height="18" aria-hidden="true">{bars}</svg>'
 
 
-def _start(width: float, height: float) -> tuple[Figure, Any]:
+def start_figure(width: float, height: float) -> tuple[Figure, Any]:
+    """An empty figure of this size in inches, without a frame."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -75,7 +76,8 @@ def _start(width: float, height: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _finish(figure: Figure) -> str:
+def finish_figure(figure: Figure) -> str:
+    """The figure as SVG text, the same bits from run to run."""
     import matplotlib
 
     out = io.StringIO()

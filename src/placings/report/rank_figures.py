@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from placings.errors import BadInput
-from placings.report.figures import BAR, _finish, _start
+from placings.report.figures import BAR, finish_figure, start_figure
 
 COLOURS = (BAR, "#c8553d", "#4f7942", "#8e5ea2", "#b8860b", "#5f6b73")
 STYLES = ("-", "--", "-.", ":")
@@ -23,7 +23,7 @@ def draw_rank_distribution(ranks: Mapping[str, ArrayLike], *, deepest: int = 20)
     """
     if not ranks:
         raise BadInput("there is no method to draw. Got an empty mapping.")
-    figure, axes = _start(6.4, 3.2)
+    figure, axes = start_figure(6.4, 3.2)
     places = np.arange(1, deepest + 1)
     for number, (name, given) in enumerate(ranks.items()):
         values = np.asarray(given, dtype=np.float64)
@@ -41,4 +41,4 @@ def draw_rank_distribution(ranks: Mapping[str, ArrayLike], *, deepest: int = 20)
     axes.set_xlim(0.5, deepest + 0.5)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
-    return _finish(figure)
+    return finish_figure(figure)

@@ -129,3 +129,9 @@ def test_numbers_in_print() -> None:
 def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UnknownName, match="did you mean 'latex'"):
         render_grid(Grid(("a",), ()), "latx")
+
+
+def test_intervals_stand_beside_the_means_when_asked(result) -> None:
+    low, high = result.intervals[NASTY]["ndcg@5"]
+    assert f"[{low:.4f}, {high:.4f}]" in result.table(intervals=True)
+    assert "[" not in result.table().splitlines()[2]

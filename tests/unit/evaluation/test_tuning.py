@@ -19,11 +19,12 @@ import yaml
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, MissingExtra, UnknownName
 from placings.evaluation import storage as study_storage
-from placings.evaluation.spaces import Choice, Float, Int
+from placings.evaluation.spaces import Choice, Float
+from placings.evaluation.trial_loop import TrialRow
 from placings.evaluation.tuning import AllTrialsFailed, Tuning, tune
 from placings.metrics import ndcg
 from placings.rankers.estimator import Ranker
-from placings.report.tuning_figures import draw_tuning, weigh_parameters
+from placings.report.tuning_figures import draw_tuning, find_chance, weigh_parameters
 
 SPACE = {"slope": Float(-1.0, 1.0), "sign": Choice(("plus", "minus"))}
 FITS: list[dict[str, Any]] = []
@@ -33,8 +34,8 @@ class Slope(Ranker):
     """Ranks by the first column, spoilt by the second the further `slope` is from 0.3."""
 
     def __init__(
-        self, slope: float = 0.9, sign: str = "plus", early_stopping: int = 0, random_state: int | None = None,
-        fail: str = "",
+        self, slope: float = 0.9, sign: str = "plus", early_stopping: int = 0,
+        random_state: int | None = None, fail: str = "",
     ) -> None:  # fmt: skip
         self.slope = slope
         self.sign = sign
@@ -424,18 +425,34 @@ def test_the_ranker_is_seeded_unless_it_has_a_seed(data: RankingData) -> None:
 
 
 def test_the_curve_shows_trials_best_so_far_and_what_mattered(data: RankingData) -> None:
-    space = {**SPACE, "early_stopping": Int(0, 9)}
-    found = tune(Slope(fail="low"), data, trials=40, method="random", space=space, random_state=0)
+    found = tune(
+        Slope(fail="low"), data, trials=60, method="random", space=SPACE, prune=False, random_state=0
+    )
     drawn = draw_tuning(found)
     assert drawn.startswith("<svg")
-    for word in ("best so far", "failed", "ndcg@10", "sign", "variance"):
+    for word in ("best so far", "failed", "ndcg@10", "sign", "chance"):
         assert word in drawn
     shares = weigh_parameters(found)
     assert next(iter(shares)) == "sign"  # an order upside down costs the most
-    assert shares["early_stopping"] < 0.3
+    assert shares["sign"] > find_chance(found)
     few = tune(Slope(), data, trials=3, space=SPACE, random_state=0)
     assert weigh_parameters(few) == {}
-    assert "variance" not in draw_tuning(few)
+    assert "chance" not in draw_tuning(few)
+
+
+def test_parameters_without_effect_pass_the_chance_line_in_about_one_search_of_twenty() -> None:
+    """60 searches over five idle parameters: 3 are expected to pass; more than 8 has odds of 1 in 350."""
+    space = {f"p{number}": Float(0.0, 1.0) for number in range(5)}
+    passed = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rows = tuple(
+            TrialRow(place, rng.normal(), {name: float(rng.random()) for name in space}, "complete", 0.0)
+            for place in range(20)
+        )
+        found = Tuning(Slope(), "ndcg@10", True, "drop", "random", space, seed, "idle", rows)
+        passed += max(weigh_parameters(found).values()) > find_chance(found)
+    assert passed <= 8
 
 
 def test_progress_says_nothing_without_a_terminal(

@@ -30,7 +30,8 @@ NATIVE = {"objective": "lambdarank", "learning_rate": 0.1, "verbosity": -1, "det
 
 
 def make(**settings: Any) -> LightGBMRanker:
-    return LightGBMRanker(**{"rounds": 12, "learning_rate": 0.1, "random_state": 3, "n_jobs": 1} | settings)
+    own = {"rounds": 12, "learning_rate": 0.1, "leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 1.0}
+    return LightGBMRanker(**own | {"random_state": 3, "n_jobs": 1} | settings)
 
 
 def train_directly(data: RankingData = TRAIN, **params: Any) -> Any:
@@ -174,6 +175,16 @@ def test_rounds_and_patience_may_come_as_params() -> None:
 def test_a_metric_of_lightgbms_own_may_be_watched() -> None:
     ranker = make(params={"metric": "map", "eval_at": [5]}).fit(TRAIN, valid=VALID)
     assert len(ranker.history_) > 0
+
+
+def test_a_leaf_needs_a_twentieth_of_few_rows_and_50_of_many() -> None:
+    assert TRAIN.n_rows // 20 == 21
+    ours = make(min_data_in_leaf=None).fit(TRAIN).predict(VALID)
+    np.testing.assert_array_equal(ours, train_directly(min_data_in_leaf=21).predict(VALID.X))
+    few = RankingData.from_arrays(np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1])
+    assert np.ptp(LightGBMRanker(rounds=2, n_jobs=1).fit(few).predict(few)) > 0
+    many = LightGBMRanker()._collect(lightgbm, 100_000)[0]
+    assert many["min_data_in_leaf"] == 50
 
 
 def test_unknown_names_are_refused_with_a_guess() -> None:

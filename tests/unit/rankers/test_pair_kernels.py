@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -43,11 +45,9 @@ def make_case(name):
 
 
 def list_pairs(labels, offsets):
-    found = [(0, 0)][:0]
-    for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
-        found += [
-            (i, j) for i in range(start, stop) for j in range(start, stop) if labels[i] > labels[j]
-        ]
+    found = []
+    for start, stop in pairwise(offsets):
+        found += [(i, j) for i in range(start, stop) for j in range(start, stop) if labels[i] > labels[j]]
     return np.array(found, dtype=int).reshape(-1, 2)
 
 
@@ -183,10 +183,7 @@ def test_plain_python_gives_what_the_compiled_sweep_gives(monkeypatch):
 
 def test_pairs_are_counted_by_query():
     labels, offsets, _, _ = make_case("grades")
-    expected = [
-        len(list_pairs(labels[a:b], np.array([0, b - a])))
-        for a, b in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    expected = [len(list_pairs(labels[a:b], np.array([0, b - a]))) for a, b in pairwise(offsets)]
     assert find_pairs(labels, offsets).by_query.tolist() == expected
 
 

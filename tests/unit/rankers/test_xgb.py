@@ -85,7 +85,7 @@ def test_early_stopping_keeps_the_trees_that_xgboosts_own_would() -> None:
     )
     assert ours.history_[ours.rounds_ - 1] == max(ours.history_)
     best = np.nanmean(ndcg(ours.predict(VALID), VALID.y, VALID.offsets, k=10))
-    assert max(ours.history_) == pytest.approx(best, abs=1e-12)
+    assert max(ours.history_) == pytest.approx(best, abs=1e-5)  # XGBoost hands on five digits
 
 
 def test_without_valid_or_patience_all_rounds_are_used() -> None:

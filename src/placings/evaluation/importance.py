@@ -60,10 +60,8 @@ class Importance:
             rows.append(tuple(cells))
         header = ("feature", self.kind, *(("95% interval",) if self.low is not None else ()))
         left_out = len(self.names) - len(rows)
-        notes = (
-            self.meaning,
-            *((f"{left_out} features of less importance are not shown.",) * (left_out > 0)),
-        )
+        more = (f"And {left_out} more, of less importance.",) if left_out else ()
+        notes = (self.meaning, *more)
         return render_grid(Grid(header, tuple(rows), notes), format)
 
     def to_dict(self) -> dict[str, Any]:

@@ -33,8 +33,10 @@ class TrialRow:
 class Search:
     """Claims trials, has them judged and tells the study, from one thread or several."""
 
-    def __init__(self, study: Study, planner: Planner, wanted: int, timeout: float | None) -> None:
-        self.study, self.planner, self.wanted = study, planner, wanted
+    def __init__(
+        self, study: Study, planner: Planner, wanted: int, steps: int, timeout: float | None
+    ) -> None:
+        self.study, self.planner, self.wanted, self.steps = study, planner, wanted, steps
         self.until = None if timeout is None else time.monotonic() + timeout
         self.say: Callable[[float | None], None] = lambda value: None
         self.lock = threading.Lock()
@@ -92,7 +94,7 @@ class Search:
             for step, mean in enumerate(means):
                 with self.lock:
                     trial.report(mean, step)
-                    if trial.should_prune():
+                    if step + 1 < self.steps and trial.should_prune():
                         state = TrialState.PRUNED
                         break
         except MissingExtra:

@@ -83,6 +83,11 @@ class Task:
                 raise BadInput("no held-out query has anything relevant, so there is no mean to judge by.")
             yield float(judged.mean())
 
+    @property
+    def steps(self) -> int:
+        """How many means a whole trial gives."""
+        return self.folds if self.valid is None else 1
+
     def _parts(self) -> Iterator[tuple[RankingData, ...]]:
         if self.valid is not None:
             return iter([(self.train, self.valid)])

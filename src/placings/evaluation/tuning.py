@@ -176,7 +176,7 @@ def tune(
     held-out queries, those with nothing relevant counted as `empty` says. `method` is "tpe" (Optuna's
     default), "random" or "grid" (all combinations in a seeded order, or the first `trials` of them). TPE
     and random search begin with the ranker's own values. `space` is a preset's name or a mapping; see
-    `spaces`. After each fold a trial below the median of the others at that fold is pruned.
+    `spaces`. After each fold but the last a trial below the median of the others there is pruned.
 
     `storage` (a path to an SQLite file, or an Optuna URL) keeps the trials. The same call then resumes:
     `trials` is the total wanted, so a call that was stopped does what is missing and a finished one does
@@ -220,7 +220,7 @@ def tune(
         drop_dead(opened)
         task = Task(start, train, valid, folds, str(chosen), empty, seed)
         missing = wanted - len(list_counted(opened))
-        search = Search(opened, Planner(method, wide, own, seed), wanted, timeout)
+        search = Search(opened, Planner(method, wide, own, seed), wanted, task.steps, timeout)
         if progress and missing > 0:
             search.say = stack.enter_context(Bar(wanted, wanted - missing, str(chosen), lower))
         if missing > 0 and workers > 1:

@@ -39,8 +39,9 @@ class LightGBMRanker(TreeRanker):
     """Boosted trees by LightGBM, with LambdaRank's gradients or XE-NDCG's.
 
     The defaults are smaller trees than LightGBM's own, chosen on validation queries of MQ2008, OHSUMED and
-    generated data. The same seed gives the same bits, whatever `n_jobs`. `params` are LightGBM's parameters by any of its names; they win over the arguments here, and
-    a name that LightGBM does not know is an error. None stands for LightGBM's default.
+    generated data. The same seed gives the same bits, whatever `n_jobs`. `params` are LightGBM's parameters
+    by any of its names; they win over the arguments here, and a name that LightGBM does not know is an
+    error. None stands for LightGBM's default.
 
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.

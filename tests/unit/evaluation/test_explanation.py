@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import json
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,3 +153,16 @@ def test_it_is_shown_and_written() -> None:
     assert len(facts["terms"]) == 6
     assert "| feature |" in found.table("markdown")
     assert "<table>" in found._repr_html_()
+
+
+def test_the_examples_of_the_page_run() -> None:
+    page = Path(__file__).parents[3] / "docs" / "explaining.md"
+    found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert found.attempted > 10
+    assert found.failed == 0
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    found = doctest.testmod(import_module("placings.evaluation.explanation"))
+    assert found.attempted > 0
+    assert found.failed == 0

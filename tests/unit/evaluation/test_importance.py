@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import json
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -57,13 +59,11 @@ def test_a_feature_that_decides_is_worth_what_chance_costs() -> None:
 
 def test_a_query_keeps_its_values_and_within_all_it_does_not() -> None:
     data = two_columns()
-    query = data.query_index.astype(np.float32)
-    constant = data.replace(X=np.column_stack([data.X[:, 0], query]))
-    product = type("Product", (), {"predict": lambda self, d: d.X[:, 0] * np.where(d.X[:, 1] < 20, 1, -1)})()
-    by_query = permute_importance(product, constant)
-    anywhere = permute_importance(product, constant, within="all")
-    assert by_query["f2"] == 0.0
-    assert anywhere["f2"] > 0.0 or anywhere["f2"] < 0.0
+    turned = np.where(data.query_index < 20, 1.0, -1.0).astype(np.float32)  # half of the queries want less
+    data = data.replace(X=np.column_stack([data.X[:, 0], turned]), y=(data.X[:, 0] * turned > 0.5) * 1.0)
+    product = type("Product", (), {"predict": lambda self, given: given.X[:, 0] * given.X[:, 1]})()
+    assert permute_importance(product, data)["f2"] == 0.0
+    assert permute_importance(product, data, within="all")["f2"] > 0.2
 
 
 def test_a_mean_is_that_of_its_queries_and_dropped_queries_are_nan() -> None:
@@ -163,7 +163,13 @@ def test_it_is_shown_and_written() -> None:
     found = permute_importance(Sum(1.0, 0.0), two_columns())
     text = found.table(top=1)
     assert "f1" in text
-    assert "1 features of less importance are not shown." in text
+    assert "And 1 more, of less importance." in text
     assert "Loss of ndcg@10" in repr(found)
     assert [row["feature"] for row in json.loads(found.to_json())["features"]] == ["f1", "f2"]
     assert "<table>" in found._repr_html_()
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    found = doctest.testmod(import_module("placings.evaluation.importance"))
+    assert found.attempted > 0
+    assert found.failed == 0

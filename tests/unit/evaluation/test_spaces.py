@@ -183,7 +183,7 @@ def test_the_rankers_own_values_widen_the_space() -> None:
 
 
 def test_what_a_range_cannot_hold_is_left_as_the_ranker_has_it() -> None:
-    ranker = make_ranker("lightgbm")  # reg_lambda is 0, the truncation level LightGBM's own
+    ranker = make_ranker("lightgbm", leaves=31, reg_lambda=0.0, lambdarank_truncation_level=None)
     own = own_values(ranker, find_space(ranker))
     assert "reg_lambda" not in own
     assert "lambdarank_truncation_level" not in own

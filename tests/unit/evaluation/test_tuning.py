@@ -155,6 +155,19 @@ def test_trials_below_the_median_are_pruned_after_a_fold(data: RankingData) -> N
     assert whole.best_params == found.best_params
 
 
+def test_a_trial_that_is_fully_judged_is_never_pruned(data: RankingData) -> None:
+    train, valid = data.split(0.5, 0.5, random_state=0)
+    held = tune(Slope(), train, valid, trials=20, method="random", space=SPACE, random_state=0)
+    assert {row.state for row in held.trials} == {"complete"}
+    FITS.clear()
+    found = tune(Slope(), data, trials=30, method="random", space=SPACE, folds=2, random_state=0)
+    fits = [sum(fit["slope"] == row.params["slope"] for fit in FITS) for row in found.trials]
+    assert {(row.state, count) for row, count in zip(found.trials, fits, strict=True)} == {
+        ("complete", 2),
+        ("pruned", 1),
+    }
+
+
 # -- resuming ----------------------------------------------------------------------------------------
 
 

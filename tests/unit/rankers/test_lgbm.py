@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from placings.data.ranking import RankingData
 from placings.data.synthetic import make_ranking
 from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
 from placings.metrics import ndcg
+from placings.rankers.bundles import load
+from placings.rankers.catalogue import make_ranker
 from placings.rankers.lgbm import LightGBMRanker
 from placings.rankers.lgbm_text import BadModel, check_model
 
@@ -367,3 +371,36 @@ def test_lightgbms_own_ranker_fails_where_ours_works(capfd: pytest.CaptureFixtur
             )
     with pytest.raises(ValueError, match="Should set group"):
         cross_val_score(own, X, y, groups=qid, **how)
+
+
+@pytest.mark.parametrize("name", ["boosting", "lgbm", "xgb", "cat", "original"])
+def test_the_examples_in_the_docstrings_run(name: str) -> None:
+    found = doctest.testmod(import_module(f"placings.rankers.{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_a_bundle_brings_the_ranker_back_as_it_was(name: str, tmp_path: Path) -> None:
+    ranker = make_ranker(name, rounds=5, n_jobs=1, random_state=1).fit(TRAIN, valid=VALID)
+    digest = ranker.save(tmp_path / "model")
+    copy = load(tmp_path / "model", digest=digest)
+    np.testing.assert_array_equal(copy.predict(VALID), ranker.predict(VALID))
+    np.testing.assert_array_equal(copy.contributions(VALID), ranker.contributions(VALID))
+    assert copy.feature_importances() == ranker.feature_importances()
+    assert copy.get_params() == ranker.get_params()
+
+
+def test_an_adopted_model_can_be_saved(tmp_path: Path) -> None:
+    train_directly().save_model(tmp_path / "m.txt")
+    ranker = LightGBMRanker.from_model(tmp_path / "m.txt")
+    ranker.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(VALID.X), ranker.predict(VALID.X))
+
+
+def test_the_examples_of_the_page_run() -> None:
+    page = Path(__file__).parents[3] / "docs" / "trees.md"
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    found = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+    assert found.attempted > 10
+    assert found.failed == 0

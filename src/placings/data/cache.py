@@ -98,7 +98,7 @@ def recall(key: str) -> tuple[RankingData, list[list[str]]] | None:
         for name, size in meta["sizes"].items():
             if (folder / name).stat().st_size != size:
                 raise ValueError(f"{name} has changed")
-        data = _load(folder, meta)
+        data = load_arrays(folder, meta)
         os.utime(folder / "entry.json")
     except FileNotFoundError:
         return None
@@ -114,7 +114,7 @@ def remember(key: str, source: Path, data: RankingData, said: list[list[str]]) -
     part = folder / f".{key}.{uuid.uuid4().hex[:8]}.part"
     try:
         part.mkdir(parents=True)
-        meta = {"format": FORMAT, "source": str(source.resolve()), "warnings": said, **_save(part, data)}
+        meta = {"format": FORMAT, "source": str(source.resolve()), "warnings": said, **save_arrays(part, data)}
         meta["sizes"] = {file.name: file.stat().st_size for file in part.iterdir()}
         if sum(meta["sizes"].values()) > find_limit():
             return False
@@ -168,7 +168,8 @@ def drop_entries(entries: Iterable[Entry]) -> None:
 # -- files of one entry -----------------------------------------------------------------------------
 
 
-def _save(folder: Path, data: RankingData) -> dict[str, Any]:
+def save_arrays(folder: Path, data: RankingData) -> dict[str, Any]:
+    """Write data as plain arrays into a folder; returns what `load_arrays` needs to know of them."""
     if isinstance(data.X, np.ndarray):
         np.save(folder / "X.npy", data.X, allow_pickle=False)
     else:
@@ -188,7 +189,8 @@ def _save(folder: Path, data: RankingData) -> dict[str, Any]:
     }
 
 
-def _load(folder: Path, meta: Mapping[str, Any]) -> RankingData:
+def load_arrays(folder: Path, meta: Mapping[str, Any]) -> RankingData:
+    """Map what `save_arrays` wrote."""
     if meta["format"] != FORMAT:
         raise ValueError("another format")
     rows, _, features = meta["shape"]

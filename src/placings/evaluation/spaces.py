@@ -148,12 +148,13 @@ SPACES: dict[str, dict[str, Space]] = {
     },
     "LinearRanker": {
         "default": {
+            # the loss is the ranker's own: a ranker called RankSVM stays one
             "C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)),
-            "loss": Choice(("hinge", "squared_hinge")),
             "pairs": Choice(("sum", "mean")),
         },
-        "logistic": {
+        "losses": {
             "C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)),
+            "loss": Choice(("hinge", "squared_hinge", "logistic", "ridge")),
             "pairs": Choice(("sum", "mean")),
         },
         "ridge": {"C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))},

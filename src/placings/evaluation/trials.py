@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from placings.arrays import Floats
-from placings.data.cache import _load, _save
+from placings.data.cache import load_arrays, save_arrays
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, PlacingsError, PlacingsWarning
 from placings.evaluation.spaces import POSITIVE_WEIGHT, Value, apply_values
@@ -229,7 +229,7 @@ def describe_task(task: Task) -> dict[str, Any]:
 def write_part(folder: Path, data: RankingData) -> None:
     """The data as arrays that another process maps."""
     folder.mkdir()
-    meta = {"format": 1, **_save(folder, data)}
+    meta = {"format": 1, **save_arrays(folder, data)}
     (folder / "entry.json").write_text(json.dumps(meta))
 
 
@@ -237,7 +237,7 @@ def read_part(folder: Path) -> RankingData | None:
     """The data that `write_part` wrote; None if there are none."""
     if not folder.exists():
         return None
-    return _load(folder, json.loads((folder / "entry.json").read_text()))
+    return load_arrays(folder, json.loads((folder / "entry.json").read_text()))
 
 
 def serve_trials(folder: Path) -> None:

@@ -124,10 +124,11 @@ class LightGBMRanker(TreeRanker):
         labels = self._prepare_labels(train, params)
         names = _name_columns(train.feature_names)
         position = train.position if self.debias and _is_ranking(params) else None
+        categorical = pop_param(params, lightgbm.basic._ConfigAliases.get("categorical_feature"), "auto")
         silent = {"verbosity": -1}
         dataset = lightgbm.Dataset(
             as_old_sparse(train.X), labels, group=train.sizes, weight=train.weight, position=position,
-            feature_name=names, params=silent,
+            feature_name=names, categorical_feature=categorical, params=silent,
         )  # fmt: skip
         history: list[float] = []
         with show_rounds("LightGBM", rounds, self.verbose) as advance:

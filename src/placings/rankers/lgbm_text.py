@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from placings.arrays import AnyArray
 
 Fields = dict[str, str]
+NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|inf|nan)")
 
 
 class BadModel(Exception):
@@ -49,13 +51,29 @@ def check_model(text: bytes) -> int:
         if not block.startswith(b"Tree=%d\n" % number):
             raise BadModel(f"tree {number} is not where its header says")
         try:
+            if not all(b"=" in line for line in block.rstrip(b"\n").split(b"\n")):
+                raise BadModel("it has a line that is not name=value")
             _check_tree(_read_fields(block), width)
         except BadModel as error:
             raise BadModel(f"tree {number}: {error}") from error
+    _check_parameters(body[ends[-1] :])
     return width
 
 
+def _check_parameters(tail: bytes) -> None:
+    """The parameters that are told after the trees: `[name: value]`, one a line."""
+    _, begin, rest = tail.partition(b"\nparameters:")
+    told, end, _ = rest.partition(b"\nend of parameters")
+    if bool(begin) != bool(end) or (b"parameters" in tail and not begin):
+        raise BadModel("its parameters have no beginning or no end")
+    for line in told.split(b"\n"):
+        if line.strip() and not re.fullmatch(rb"\[\w+: .*\]", line):
+            raise BadModel(f"among its parameters is a line {line.decode()[:40]!r}")
+
+
 def _check_tree(fields: Fields, width: int) -> None:
+    for name in fields:
+        _read_numbers(fields, name, float)
     leaves = int(_read_numbers(fields, "num_leaves", int, 1)[0])
     categories = int(_read_numbers(fields, "num_cat", int, 1)[0])
     if leaves < 1 or categories < 0:
@@ -114,7 +132,10 @@ def _read_numbers(
     fields: Fields, name: str, kind: type[int] | type[float], count: int | None = None
 ) -> AnyArray:
     try:
-        numbers: AnyArray = np.array([kind(word) for word in fields[name].split()], dtype=kind)
+        words = [word for word in fields[name].split(" ") if word]
+        if not all(map(NUMBER.fullmatch, words)):  # Python reads more as numbers than LightGBM does
+            raise ValueError(name)
+        numbers: AnyArray = np.array([kind(word) for word in words], dtype=kind)
     except (KeyError, ValueError, OverflowError) as error:
         raise BadModel(f"{name} is not there or not numbers") from error
     if count is not None and len(numbers) != count:

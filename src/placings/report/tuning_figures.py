@@ -122,4 +122,4 @@ def _draw_shares(axes: Any, shares: dict[str, float], chance: float) -> None:
         names, [shares[name] for name in names], color=[BAR if shares[n] > chance else PALE for n in names]
     )
     axes.axvline(chance, color=INK, linewidth=1, linestyle="--")
-    axes.set(xlabel="share of the values' variance (dashed: chance)", xlim=(0, 1))
+    axes.set(xlabel="share of variance (dashed: chance)", xlim=(0, 1))

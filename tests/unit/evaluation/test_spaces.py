@@ -30,7 +30,7 @@ from placings.rankers.estimator import Ranker
 PRESETS = [(kind, preset) for kind, presets in SPACES.items() for preset in presets]
 START: dict[tuple[str, str], str] = {
     ("LinearRanker", "ridge"): "ridge",
-    ("LinearRanker", "logistic"): "logistic",
+    ("LinearRanker", "losses"): "logistic",
 }
 SHORT = {"LightGBMRanker": "lightgbm", "XGBoostRanker": "xgboost", "CatBoostRanker": "catboost"}
 
@@ -81,7 +81,8 @@ def test_every_named_ranker_has_a_space(name: str) -> None:
 def test_a_linear_rankers_loss_decides_what_else_is_tuned() -> None:
     assert list(find_space(make_ranker("ridge"))) == ["C"]
     assert list(find_space(make_ranker("logistic"))) == ["C", "pairs"]
-    assert find_space(make_ranker("ranksvm"))["loss"] == Choice(("hinge", "squared_hinge"))
+    assert list(find_space(make_ranker("ranksvm"))) == ["C", "pairs"]
+    assert "loss" in find_space(make_ranker("ranksvm"), "losses")
 
 
 def test_the_thesis_grids_are_modest() -> None:

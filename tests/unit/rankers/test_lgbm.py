@@ -319,6 +319,8 @@ def test_no_truncation_reaches_lightgbm_which_would_end_the_process() -> None:
         (b"split_feature=", b"split_feature=9", "feature that does not exist"),
         (b"num_leaves=", b"num_leaves=1", "must have"),
         (b"leaf_value=", b"leaf_value=x", "not numbers"),
+        (b"shrinkage=0.", b"shrinkage=.", "not numbers"),
+        (b"[num_leaves: ", b"[num_leaves ", "among its parameters is a line"),
         (b"max_feature_idx=5", b"max_feature_idx=6", "does not name its 7 features"),
     ],
 )
@@ -332,6 +334,38 @@ def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) ->
         changed = changed.replace(b"tree_sizes=%d" % size, b"tree_sizes=%d" % (size + len(new) - len(old)), 1)
     with pytest.raises(BadModel, match=problem):
         check_model(changed)
+
+
+def test_no_damage_reaches_lightgbm_which_would_end_the_process() -> None:
+    text = make(rounds=2).fit(TRAIN)._give_weights()["model.txt"]
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(300):
+        place, length = int(rng.integers(len(text))), int(rng.integers(1, 20))
+        damaged = (
+            text[:place] + bytes(rng.integers(0, 256, length % 3, dtype=np.uint8)) + text[place + length :]
+        )
+        ranker = make()
+        try:
+            ranker._take_weights({"model.txt": damaged})
+        except BadInput:
+            refused += 1
+        else:
+            ranker._score(np.zeros((2, ranker.booster_.num_feature()), dtype=np.float32))
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    "params", [{"linear_tree": True}, {"categorical_feature": [0], "min_data_per_group": 1}]
+)
+def test_trees_of_other_shapes_pass_through_and_load(params: dict[str, Any]) -> None:
+    X = np.where(np.arange(6) == 0, np.nan_to_num(TRAIN.X[:, :1]) % 7 // 1, np.nan_to_num(TRAIN.X))
+    data = TRAIN.replace(X=X.astype(np.float32))
+    ranker = make(params=params | {"cat_smooth": 1}).fit(data)
+    text = ranker._give_weights()["model.txt"]
+    assert check_model(text) == 6
+    assert (b"is_linear=1" in text) == ("linear_tree" in params)
+    assert (b"cat_threshold=" in text) == ("categorical_feature" in params)
 
 
 def test_a_missing_library_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""Losses: scores, labels and a mask in, one loss a query out."""

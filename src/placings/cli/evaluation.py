@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.loading import split_names
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -121,7 +123,7 @@ def evaluate_files(
         judged = give_scores(load(chosen["model"]), rows)
     else:
         judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
-    result = evaluate(judged, rows, _as_list(chosen.get("metrics", METRICS)), **_settings(chosen))
+    result = evaluate(judged, rows, split_names(chosen.get("metrics", METRICS)), **_settings(chosen))
     if chosen.get("out") is not None:
         with _start(chosen, "evaluate", data, rows, overwrite) as run:
             run.log(result.means)
@@ -217,7 +219,7 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
         methods.setdefault(name, []).append(give_scores(load(place), rows))
     for name, place in _parse_names(chosen.get("scores")):
         methods.setdefault(name, []).append(_match_scores(Path(place), rows, data, chosen, together))
-    names = _as_list(chosen.get("metrics", TABLE_METRICS))
+    names = split_names(chosen.get("metrics", TABLE_METRICS))
     result = compare(methods, rows, names, **_settings(chosen), **_testing(chosen))
     if chosen.get("out") is not None:
         with _start(chosen, "compare", data, rows, overwrite) as run:
@@ -237,13 +239,13 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
     settings = _settings(chosen)
     parts = read_folds(data, chosen.get("folds"), settings["random_state"], reading)
     training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
-    names = _as_list(chosen.get("metrics", TABLE_METRICS))
+    names = split_names(chosen.get("metrics", TABLE_METRICS))
     common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
     if chosen.get("out") is None:
-        return compare_trained(parts, _as_list(chosen["rankers"]), **common).comparison
+        return compare_trained(parts, split_names(chosen["rankers"]), **common).comparison
     tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}
     with _start(chosen, "compare", data, tests, overwrite) as run:
-        contest = compare_trained(parts, _as_list(chosen["rankers"]), out=chosen["out"], **common)
+        contest = compare_trained(parts, split_names(chosen["rankers"]), out=chosen["out"], **common)
         _write_comparison(run, contest.comparison)
         run.write_text("parameters.json", write_json(contest.parameters) + "\n")
     return contest.comparison
@@ -294,18 +296,13 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in flags.items() if value is not None and value != []}
 
 
-def _as_list(names: Any) -> list[str]:
-    given = names.split(",") if isinstance(names, str) else names
-    return [str(name).strip() for name in given if str(name).strip()]
-
-
 def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"random_state": int(chosen.get("seed", 0))}
     settings |= {name: chosen[name] for name in ("min_items", "bootstrap") if name in chosen}
     if "empty" in chosen:
         settings["empty"] = str(chosen["empty"])
     if chosen.get("by"):
-        settings["slices"] = _as_list(chosen["by"])
+        settings["slices"] = split_names(chosen["by"])
     return settings
 
 

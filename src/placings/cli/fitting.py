@@ -50,7 +50,7 @@ def fit_files(
       placings fit rows.parquet --ranker ridge --set C=10 --valid-share 0.2 --out runs/ridge
       placings fit train.txt --config run.yaml
     """
-    from placings.cli.loading import parse_settings, read_config
+    from placings.cli.loading import parse_settings, read_config, split_names
     from placings.errors import BadInput
     from placings.evaluation.runs import log_to_mlflow, start_run
     from placings.evaluation.scoring import evaluate
@@ -64,7 +64,7 @@ def fit_files(
     chosen |= {name: value for name, value in flags.items() if value is not None}
     given = {**_as_settings(chosen.pop("set", None)), **parse_settings(settings or [])}
     name = str(chosen.get("ranker", "lightgbm"))
-    names = _as_list(chosen.get("metrics", "ndcg@1,ndcg@5,ndcg@10,mrr"))
+    names = split_names(chosen.get("metrics", "ndcg@1,ndcg@5,ndcg@10,mrr"))
     random_state = int(chosen.get("seed", 0))
     if chosen.get("out") is None:
         raise BadInput("a run needs a folder. Pass --out, or out: in the configuration.")
@@ -131,12 +131,6 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
             1 - float(share), float(share), random_state=seed
         )
     return parts
-
-
-def _as_list(names: Any) -> list[str]:
-    if isinstance(names, str):
-        return [name.strip() for name in names.split(",") if name.strip()]
-    return [str(name) for name in names]
 
 
 def _as_settings(given: Any) -> dict[str, Any]:

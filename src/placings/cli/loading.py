@@ -52,6 +52,13 @@ def _as_number(value: Any) -> Any:
     return value
 
 
+def split_names(names: Any) -> list[str]:
+    """`"ndcg@5, mrr"`, or a list from a configuration, as a list of names."""
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",") if name.strip()]
+    return [str(name) for name in names]
+
+
 def read_config(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """The options of a YAML file; one that the command does not have is named."""
     if path is None:

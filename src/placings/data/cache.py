@@ -114,7 +114,12 @@ def remember(key: str, source: Path, data: RankingData, said: list[list[str]]) -
     part = folder / f".{key}.{uuid.uuid4().hex[:8]}.part"
     try:
         part.mkdir(parents=True)
-        meta = {"format": FORMAT, "source": str(source.resolve()), "warnings": said, **save_arrays(part, data)}
+        meta = {
+            "format": FORMAT,
+            "source": str(source.resolve()),
+            "warnings": said,
+            **save_arrays(part, data),
+        }
         meta["sizes"] = {file.name: file.stat().st_size for file in part.iterdir()}
         if sum(meta["sizes"].values()) > find_limit():
             return False

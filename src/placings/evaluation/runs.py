@@ -19,6 +19,7 @@ import numpy as np
 
 from placings.arrays import AnyArray
 from placings.data.ranking import RankingData
+from placings.data.streams import write_atomically
 from placings.errors import BadFile, BadInput, MissingExtra
 
 FORMAT = 1
@@ -75,14 +76,10 @@ def describe_data(data: RankingData) -> dict[str, Any]:
     }
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file so that others see it whole or not at all."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
+    with write_atomically(path) as part:
         part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @dataclass
@@ -107,7 +104,7 @@ class RunFolder:
         """A file of the run, whole or not at all."""
         if not name or Path(name).name != name or name == FILE:
             raise BadInput(f"a run's file must be a plain name other than {FILE}. Got {name!r}.")
-        write_atomically(self.path / name, text)
+        write_text(self.path / name, text)
         return self.path / name
 
     def finish(self, state: str = "finished") -> None:
@@ -129,7 +126,7 @@ class RunFolder:
 
     def _write(self) -> None:
         text = json.dumps(self.facts, indent=1, ensure_ascii=False, allow_nan=False)
-        write_atomically(self.path / FILE, text + "\n")
+        write_text(self.path / FILE, text + "\n")
 
 
 def start_run(

@@ -26,8 +26,6 @@ from placings.metrics.names import Metric, measure, metric
 from placings.metrics.order import count_by_query, is_relevant
 from placings.metrics.rank import rank_of_first_relevant
 
-LOWER_IS_BETTER = frozenset({"arp", "rank"})
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
@@ -255,7 +253,7 @@ def name_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | M
 
 def is_lower_better(name: str) -> bool:
     """Whether less is better: of ranks, as `arp` and `rank` are."""
-    return metric(name).name in LOWER_IS_BETTER
+    return metric(name).lower_is_better
 
 
 def stack_columns(values: Mapping[str, Floats]) -> Floats:

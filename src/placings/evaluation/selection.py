@@ -15,7 +15,6 @@ from placings.data.checks import check_weight, order_by_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
-from placings.evaluation.scoring import LOWER_IS_BETTER
 from placings.metrics.names import Metric, metric
 
 ROUTING = (
@@ -58,7 +57,7 @@ class QueryScorer:
         if weights.sum() == 0.0:
             return float("nan")
         mean = float(np.average(values[known], weights=weights))
-        return -mean if self.metric.name in LOWER_IS_BETTER else mean
+        return -mean if self.metric.lower_is_better else mean
 
     def _measure(self, scores: Floats, labels: Floats, qid: Any) -> tuple[Floats, Ints, Ints]:
         ids = as_ids(qid, "qid")

@@ -12,7 +12,7 @@ from typing import Any
 
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, PlacingsError, UnknownName
-from placings.evaluation.runs import fingerprint, write_atomically
+from placings.evaluation.runs import fingerprint, write_text
 from placings.evaluation.significance import check_count
 from placings.evaluation.spaces import (
     POSITIVE_WEIGHT,
@@ -39,7 +39,6 @@ from placings.rankers.catalogue import make_ranker
 from placings.rankers.estimator import Ranker
 
 METHODS = ("tpe", "random", "grid")
-LOWER_IS_BETTER = frozenset({"arp", "rank"})
 UNCOUNTED = ("n_jobs", "random_state", "verbose")  # parameters that may differ when a study is resumed
 
 
@@ -122,8 +121,8 @@ class Tuning:
         """
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "best.json", self.to_json() + "\n")
-        write_atomically(folder / "best.yaml", self.to_yaml())
+        write_text(folder / "best.json", self.to_json() + "\n")
+        write_text(folder / "best.yaml", self.to_yaml())
         return folder
 
     def table(self, first: int | None = 10) -> str:
@@ -212,7 +211,7 @@ def tune(
         "valid": None if valid is None else fingerprint(valid),
     }
     with quiet_optuna() as optuna, ExitStack() as stack:
-        lower = chosen.name in LOWER_IS_BETTER
+        lower = chosen.lower_is_better
         opened, seed = open_study(storage, study, key, maximize=not lower, seed=random_state)
         opened.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
         if "random_state" in start.get_params(deep=False) and start.get_params()["random_state"] is None:

@@ -24,6 +24,7 @@ class Kind:
     function: Callable[..., Floats]
     of_ranked: Callable[..., Floats]
     aliases: tuple[str, ...] = ()
+    lower_is_better: bool = False
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -41,9 +42,11 @@ METRICS: dict[str, Kind] = {
     "p": Kind(rank.precision, rank.precision_of, ("precision",)),
     "recall": Kind(rank.recall, rank.recall_of, ("r",)),
     "hit": Kind(rank.hit, rank.hit_of, ("success",)),
-    "arp": Kind(rank.arp, rank.arp_of),
+    "arp": Kind(rank.arp, rank.arp_of, lower_is_better=True),
     "tau": Kind(rank.kendall_tau, rank.kendall_tau_of, ("kendall_tau",)),
-    "rank": Kind(rank.rank_of_first_relevant, rank.rank_of_first_relevant_of, ("first",)),
+    "rank": Kind(
+        rank.rank_of_first_relevant, rank.rank_of_first_relevant_of, ("first",), lower_is_better=True
+    ),
 }
 
 
@@ -69,6 +72,11 @@ class Metric:
                 raise UnknownName(f"option of {self.name}", option, known)
         if self.options or not _is_cutoff(self.k):
             self([], [], [0])  # no query, but every option is checked
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a small value is a good one, as for a rank."""
+        return METRICS[self.name].lower_is_better
 
     def __call__(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike | None = None) -> Floats:
         """The value of each query, [queries]."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 KINDS = ("gain", "split")
-LOWER_IS_BETTER = ("arp", "rank")
 LARGEST_EXPONENT = 1023  # 2^1024 is no float64
 
 Advance = Callable[[float | None], None]
@@ -220,7 +219,7 @@ class Watch:
     def __init__(self, name: str | Metric, valid: RankingData) -> None:
         self.metric = metric(name)
         self.name = str(self.metric)
-        self.higher_is_better = self.metric.name not in LOWER_IS_BETTER
+        self.higher_is_better = not self.metric.lower_is_better
         self.valid = valid
         if np.isnan(self(np.zeros(valid.n_rows))):
             raise BadInput(

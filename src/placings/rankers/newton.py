@@ -75,7 +75,7 @@ def minimise(
             if loss.width <= NARROWEST:
                 return Solution(w, objective, gap, steps, False)
             aim = 0.5 * np.sqrt(tol * objective / rough)  # the roughness falls with the width squared
-            loss = loss.sharpen(float(np.clip(aim, 0.05, 0.5)))
+            loss = loss.sharpen(float(np.clip(aim, 0.25, 0.5)))
             point = loss.at(scores)
             continue
         eta = float(np.clip(np.sqrt(smooth / objective), 1e-3, 0.1))

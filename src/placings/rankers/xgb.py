@@ -27,7 +27,7 @@ from placings.rankers.boosting import (
     show_rounds,
 )
 from placings.rankers.estimator import weigh_queries
-from placings.rankers.xgb_data import make_dense, make_matrix, order_by_position, prepare_labels
+from placings.rankers.xgb_data import check_trees, make_dense, make_matrix, order_by_position, prepare_labels
 
 OBJECTIVES = ("rank:ndcg", "rank:pairwise", "rank:map")
 MODEL = "model.json"
@@ -237,6 +237,7 @@ class XGBoostRanker(TreeRanker):
                 raise ValueError("it begins with no '{'")
             booster.load_model(bytearray(content))
             shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
+            check_trees(bytes(booster.save_raw("json")), int(booster.num_features()))
         except (xgboost.core.XGBoostError, ValueError, KeyError) as error:
             raise BadInput(f"this is no XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
         if int(shape.get("num_class", 0)) > 1 or int(shape.get("num_target", 1)) > 1:

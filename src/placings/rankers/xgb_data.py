@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -113,3 +114,25 @@ def make_dense(X: Matrix) -> Iterator[Floats32]:
     rows = max(1, CELLS // max(1, X.shape[1]))
     for start in range(0, X.shape[0], rows):
         yield X[start : start + rows].toarray()
+
+
+def check_trees(content: bytes, width: int) -> None:
+    """Refuse a model (XGBoost's JSON, as it writes it after loading) whose trees would lead it astray.
+
+    XGBoost follows children and features without looking: a damaged file could end the process.
+    """
+    part = json.loads(content)["learner"]["gradient_booster"]
+    trees = part.get("gbtree", part)["model"].get("trees", ())
+    for number, tree in enumerate(trees):
+        children = np.array([tree["left_children"], tree["right_children"]], dtype=np.int64)
+        nodes = children.shape[1]
+        inner = children[0] != -1
+        led_to = children[:, inner].ravel()
+        arrays = ("split_indices", "split_conditions", "default_left", "base_weights")
+        whole = nodes > 0 and all(len(tree[name]) == nodes for name in arrays)
+        grown = ((led_to > 0) & (led_to < nodes)).all() and len(set(led_to.tolist())) == len(led_to)
+        if not whole or not grown or (children[1, ~inner] != -1).any():
+            raise ValueError(f"the nodes of tree {number} form no tree")
+        used = np.array(tree["split_indices"], dtype=np.int64)[inner]
+        if ((used < 0) | (used >= width)).any():
+            raise ValueError(f"tree {number} uses a feature that does not exist")

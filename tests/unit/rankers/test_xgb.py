@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -289,6 +290,22 @@ def test_a_file_that_is_no_model_is_refused_by_name(tmp_path: Path) -> None:
     xgboost.train({"objective": "multi:softprob", "num_class": 3}, labels, 2).save_model(path)
     with pytest.raises(BadFile, match="several scores a row"):
         XGBoostRanker.from_model(path)
+
+
+@pytest.mark.parametrize(
+    ("array", "value", "problem"),
+    [
+        ("right_children", 0, "form no tree"),
+        ("left_children", 9999, "form no tree"),
+        ("split_indices", 77, "uses a feature that does not exist"),
+    ],
+)
+def test_trees_that_would_lead_xgboost_astray_are_refused(array: str, value: int, problem: str) -> None:
+    files = make(rounds=2).fit(TRAIN)._give_weights()
+    model = json.loads(files["model.json"])
+    model["learner"]["gradient_booster"]["model"]["trees"][1][array][0] = value
+    with pytest.raises(BadInput, match=problem):
+        make()._take_weights({"model.json": json.dumps(model).encode()})
 
 
 def test_a_missing_library_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,9 +43,8 @@ def main() -> int:
         print(f"{DATA} is not here; set PLACINGS_DATA to the folder of the shared data", file=sys.stderr)
         return 1
     failed = 0
-    print(
-        f"{'set':<22}{'files':>6}{'rows':>8}{'queries':>9}{'features':>10}{'missing':>9}  counts  text    parquet"
-    )
+    head = f"{'set':<22}{'files':>6}{'rows':>8}{'queries':>9}{'features':>10}{'missing':>9}"
+    print(f"{head}  counts  text      parquet")
     for name, (files, options, expected) in SETS.items():
         rows = queries = missing = 0
         text = table = True

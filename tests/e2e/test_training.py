@@ -61,9 +61,7 @@ def test_a_fit_leaves_a_model_with_all_that_made_it(files: Path, fitted: Path) -
     )
 
 
-def test_the_same_fit_gives_the_same_model_and_another_is_not_written_over(
-    files: Path, fitted: Path
-) -> None:
+def test_the_same_fit_gives_the_same_model_and_another_is_not_written_over(files: Path, fitted: Path) -> None:
     again = files / "runs" / "again"
     common = ("fit", files / "train.txt", "--valid", files / "vali.txt", "--set", "rounds=5", "--out", again)
     first = json.loads(succeed(*common, "--json"))
@@ -102,8 +100,8 @@ def test_evaluate_and_compare_judge_saved_models(files: Path, fitted: Path) -> N
     expected = pg.evaluate(pg.load(fitted / "model"), test, ["ndcg@10"])["ndcg@10"]
     assert facts["metrics"]["ndcg@10"]["mean"] == pytest.approx(expected)
     shown = succeed(
-        "compare", files / "test.txt", "--model", f"LightGBM={fitted / 'model'}", "--model", f"Ridge={ridge / 'model'}",
-        "--baseline", "Ridge",
+        "compare", files / "test.txt", "--model", f"LightGBM={fitted / 'model'}",
+        "--model", f"Ridge={ridge / 'model'}", "--baseline", "Ridge",
     )  # fmt: skip
     assert "LightGBM" in shown
     assert "Ridge" in shown
@@ -164,7 +162,8 @@ def test_a_file_that_is_no_model_is_refused(files: Path) -> None:
 def test_a_configuration_file_holds_the_options_and_flags_win(files: Path) -> None:
     config = files / "run.yaml"
     config.write_text(
-        f"ranker: ridge\nset: {{C: 3.0}}\nmetrics: [ndcg@5]\nvalid: {files / 'vali.txt'}\nout: {files / 'runs' / 'yaml'}\n"
+        f"ranker: ridge\nset: {{C: 3.0}}\nmetrics: [ndcg@5]\nvalid: {files / 'vali.txt'}\n"
+        f"out: {files / 'runs' / 'yaml'}\n"
     )
     facts = json.loads(succeed("fit", files / "train.txt", "--config", config, "--set", "C=5", "--json"))
     assert set(facts["metrics"]) == {"valid ndcg@5"}

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from placings.data.ranking import RankingData
 
 OPTIONS = (
-    "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label", "out",
-    "mlflow",
+    "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
+    "out", "mlflow",
 )  # fmt: skip
 
 
@@ -59,7 +59,8 @@ def fit_files(
     chosen = read_config(config, OPTIONS)
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
-        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "out": out, "mlflow": mlflow,
+        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "out": out,
+        "mlflow": mlflow,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     given = {**_as_settings(chosen.pop("set", None)), **parse_settings(settings or [])}

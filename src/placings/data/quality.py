@@ -326,7 +326,7 @@ def _round_up(numbers: Floats) -> Floats32:
 
 
 def measure_coverage(X: Matrix) -> Floats32:
-    """The share of rows in which each feature is there and not zero: the rule "non_zero", and nothing else."""
+    """The share of rows in which each feature is there and not zero (the rule "non_zero")."""
     rows = max(1, X.shape[0])
     if not isinstance(X, np.ndarray):
         there = (X.data != 0) & ~np.isnan(X.data)

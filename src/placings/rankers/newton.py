@@ -9,7 +9,7 @@ each step and many steps when C is large; this needs neither.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -75,8 +75,10 @@ def minimise(
             if loss.width <= NARROWEST:
                 return Solution(w, objective, gap, steps, False)
             aim = 0.5 * np.sqrt(tol * objective / rough)  # the roughness falls with the width squared
-            loss = loss.sharpen(float(np.clip(aim, 0.25, 0.5)))
-            point = loss.at(scores)
+            loss, point, w, scores = _sharpen(
+                design, loss, point, pairs, soften, w, scores, float(np.clip(aim, 0.1, 0.5))
+            )
+            steps += 1
             continue
         eta = float(np.clip(np.sqrt(smooth / objective), 1e-3, 0.1))
         step, shift = _find_step(
@@ -143,6 +145,37 @@ def make_preconditioner(design: Design, pairs: Pairs) -> Callable[..., Floats]:
         return lambda r, share: np.asarray(vectors @ ((vectors.T @ r) / (1.0 + share * values)))
     squares = design.squares(weight)
     return lambda r, share: np.asarray(r / (1.0 + share * squares))
+
+
+def _sharpen(
+    design: Design,
+    loss: SmoothHinge,
+    point: Point,
+    pairs: Pairs,
+    soften: Callable[..., Floats],
+    w: Floats,
+    scores: Floats,
+    factor: float,
+) -> tuple[SmoothHinge, Point, Floats, Floats]:
+    """Narrow the parabola, and move to where its pairs keep their slopes, as they do on the way to the hinge.
+
+    A pair on the parabola has slope α = ½ + z/width; with the width times `factor` it needs z times `factor`.
+    One Newton step on these pairs' parabolas, continued beyond their ends, goes there.
+    """
+    wide = 1.0 / factor
+    stretched = replace(
+        point,
+        slope=wide * point.slope + (1.0 - wide) * point.middle,
+        multiply=lambda vector: wide * point.multiply(vector),
+    )
+    gradient = w + design.gather(stretched.slope)
+    bent = partial(soften, share=wide * point.bend / pairs.total)
+    step, shift = _find_step(design, stretched, gradient, bent, 1e-3)
+    narrow = loss.sharpen(factor)
+    here, there = narrow.at(scores), narrow.at(scores + shift)
+    if there.value + 0.5 * float((w + step) @ (w + step)) < here.value + 0.5 * float(w @ w):
+        return narrow, there, w + step, scores + shift
+    return narrow, here, w, scores
 
 
 def _find_step(

@@ -86,6 +86,7 @@ class Point:
     """A loss at some scores: its value, its slope `[rows]`, its bend (the weighted sum of ℓ'' over pairs),
     and `multiply(v)`, its second derivative times a vector `[rows]`.
 
+    `middle` `[rows]` is the slope with every pair on a parabola at that parabola's middle, if the loss has any.
     `judge()` gives the loss that is meant, and how far it lies above a linear bound with these slopes: for a
     smooth loss its value and 0.
     """
@@ -95,6 +96,7 @@ class Point:
     bend: float
     multiply: Callable[[Floats], Floats]
     judge: Callable[[], tuple[float, float]]
+    middle: Floats | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +212,7 @@ class SmoothHinge:
             bend=(outer.count - inner.count) / self.width,
             multiply=multiply,
             judge=judge,
+            middle=-0.5 * (outer.pull + inner.pull),
         )
 
     def sharpen(self, factor: float) -> SmoothHinge:

@@ -30,6 +30,7 @@ test-slow: $(STAMP)  ## the long tests
 bench: $(STAMP)  ## ratios against the peers, measured now on this machine
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/ranksvm.py
 
 lint: $(STAMP)  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

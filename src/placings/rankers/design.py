@@ -198,6 +198,19 @@ def measure_design(X: Matrix, *, scale: bool, missing: str, weight: Floats | Non
     return Design(X, fill, inverse, has_nan)
 
 
+def keep_used(X: Matrix) -> tuple[Matrix, AnyArray | slice]:
+    """CSR without the columns that no row uses, where these are many, and the places of those kept."""
+    if isinstance(X, np.ndarray):
+        return X, slice(None)
+    used = np.zeros(X.shape[1], dtype=np.bool_)
+    used[X.indices] = True
+    if used.sum() > X.shape[1] // 2:
+        return X, slice(None)
+    places = np.cumsum(used, dtype=X.indices.dtype) - X.indices.dtype.type(1)
+    kept = type(X)((X.data, places[X.indices], X.indptr), shape=(X.shape[0], int(used.sum())))
+    return kept, np.flatnonzero(used)
+
+
 def average_rows(values: AnyArray, offsets: Ints, weight: Floats) -> Floats:
     """The weighted mean of each query's rows, `[queries, …]` of `[rows, …]`; 0 where nothing weighs."""
     mass = sum_by_query(weight, offsets)

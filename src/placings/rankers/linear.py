@@ -15,12 +15,12 @@ from placings.arrays import AnyArray, Floats, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, PlacingsWarning
-from placings.rankers.design import Design, average_rows, cut, measure_design
+from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
 from placings.rankers.estimator import Ranker
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 PAIRS = ("sum", "mean")
-CENTERS = ("all", "query")
+CENTERS = ("query", "all")
 WIDEST_MATRIX = 4096  # columns up to which ridge solves its normal equations as a matrix
 ARRAYS = ("coef", "fill", "scale", "intercept")
 
@@ -33,7 +33,7 @@ class LinearRanker(Ranker):
     SVM^rank's `-c`. ℓ(d) is `max(0, 1 − d)` ("hinge"), its square ("squared_hinge") or `log(1 + e^−d)`
     ("logistic"). `pairs="mean"` divides the sum of each query by its number of pairs (SVM^rank's `-l 2`).
     "ridge" puts `Σ_rows weight_i · (y_i − b − s_i)²` in place of the pairs, divided by the number of rows
-    with `pairs="mean"`; `center="query"` gives it a b of each query's own.
+    with `pairs="mean"`; each query has a b of its own, or all share one with `center="all"`.
 
     A pair weighs what its better row weighs, so one weight for all rows of a query weighs the query, and one
     over the propensity of each click is Propensity SVM-Rank. Queries of one label level teach nothing.
@@ -41,8 +41,8 @@ class LinearRanker(Ranker):
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
     value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
     data; in CSR NaN counts as 0. Training ends when the objective is within `tol` × itself of the minimum,
-    which is certified, or warns after `max_iter` Newton steps. Nothing is random (`random_state` is there
-    for the interface), and `valid` is ignored: a convex problem has nothing to stop early.
+    which is certified (float64 ends at about 1e-8), or warns after `max_iter` Newton steps. Nothing is random
+    (`random_state` is there for the interface), and `valid` is ignored: a convex problem needs no early stop.
 
     After `fit`: `coef_` `[features]` in the units of the features, `intercept_` (0 but for ridge), `scale_`,
     `fill_`, `objective_`, `gap_` (a bound on what is left to gain) and `n_iter_`.
@@ -60,7 +60,7 @@ class LinearRanker(Ranker):
         C: float = 1.0,
         *,
         pairs: str = "sum",
-        center: str = "all",
+        center: str = "query",
         scale: bool = True,
         missing: str = "median",
         max_iter: int = 200,
@@ -107,12 +107,12 @@ class LinearRanker(Ranker):
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         self._check_settings()
         weight = train.weight if self.loss == "ridge" else None  # elsewhere it weighs pairs, not rows
-        design = measure_design(train.X, scale=bool(self.scale), missing=self.missing, weight=weight)
-        fit = self._fit_rows if self.loss == "ridge" else self._fit_pairs
-        w = fit(train, design)
-        self.coef_ = w * design.inverse
-        self.fill_ = design.fill
-        self.scale_ = np.divide(1.0, design.inverse, out=np.zeros(len(w)), where=design.inverse > 0.0)
+        X, used = keep_used(train.X)
+        design = measure_design(X, scale=bool(self.scale), missing=self.missing, weight=weight)
+        w = self._fit_rows(train, design) if self.loss == "ridge" else self._fit_pairs(train, design)
+        scale = np.divide(1.0, design.inverse, out=np.zeros(len(w)), where=design.inverse > 0.0)
+        self.coef_, self.fill_, self.scale_ = np.zeros((3, train.n_features))
+        self.coef_[used], self.fill_[used], self.scale_[used] = w * design.inverse, design.fill, scale
 
     def _score(self, X: Matrix) -> AnyArray:
         filled = X if isinstance(X, np.ndarray) else self._fill_stored(X)
@@ -142,6 +142,8 @@ class LinearRanker(Ranker):
     # -- fitting -----------------------------------------------------------------------------------
 
     def _fit_pairs(self, train: RankingData, design: Design) -> Floats:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
         from placings.rankers.newton import minimise
         from placings.rankers.pair_kernels import Logistic, SmoothHinge, SquaredHinge, find_pairs
 
@@ -160,15 +162,15 @@ class LinearRanker(Ranker):
                 stacklevel=4,
             )
             self.objective_, self.gap_, self.n_iter_ = 0.0, 0.0, 0
-            return np.zeros(train.n_features)
+            return np.zeros(design.features)
         kinds: dict[str, Callable[..., Any]] = {
             "hinge": SmoothHinge,
             "squared_hinge": SquaredHinge,
             "logistic": Logistic,
         }
-        found = minimise(
-            design, kinds[self.loss](pairs), pairs, tol=self.tol, max_iter=self.max_iter, watch=self._watch()
-        )
+        loss = kinds[self.loss](pairs)
+        with threadpool_limits(1, user_api="blas"):  # its threads would spin beside ours
+            found = minimise(design, loss, pairs, tol=self.tol, max_iter=self.max_iter, watch=self._watch())
         if not found.converged:
             warnings.warn(
                 f"stopped after {found.steps} steps with a gap of {found.gap / found.objective:.1e} of the "

@@ -86,7 +86,7 @@ class Point:
     """A loss at some scores: its value, its slope `[rows]`, its bend (the weighted sum of ℓ'' over pairs),
     and `multiply(v)`, its second derivative times a vector `[rows]`.
 
-    `middle` `[rows]` is the slope with every pair on a parabola at that parabola's middle, if the loss has any.
+    `middle` `[rows]` is the slope with every pair that is on a parabola moved to its middle (`SmoothHinge`).
     `judge()` gives the loss that is meant, and how far it lies above a linear bound with these slopes: for a
     smooth loss its value and 0.
     """

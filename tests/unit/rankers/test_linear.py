@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -13,8 +11,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, PlacingsWarning
-from placings.rankers import design as design_module
-from placings.rankers.design import Design, measure_design
 from placings.rankers.linear import LOSSES, LinearRanker
 
 PAIRWISE = LOSSES[:3]
@@ -54,7 +50,7 @@ def measure_objective(w, data, loss, C, pairs="sum"):
 
 
 def fit_plain(data, loss, C, **settings):
-    settings = {"tol": 1e-9, "max_iter": 1000, "scale": False} | settings
+    settings = {"tol": 1e-8, "max_iter": 1000, "scale": False} | settings
     return LinearRanker(loss, C, **settings).fit(data)
 
 
@@ -116,7 +112,7 @@ def test_the_hinge_agrees_with_a_quadratic_programme(pairs):
 @pytest.mark.parametrize("loss", PAIRWISE)
 def test_the_gap_bounds_what_is_left_to_gain(loss, C):
     data = make_data(seed=1)
-    best = fit_plain(data, loss, C, tol=1e-10)
+    best = fit_plain(data, loss, C, tol=1e-8)
     quick = fit_plain(data, loss, C, tol=1e-2)
     assert quick.objective_ - best.objective_ <= quick.gap_ <= 1e-2 * quick.objective_
     assert quick.n_iter_ <= best.n_iter_
@@ -157,7 +153,7 @@ def test_the_order_of_rows_and_queries_changes_nothing(loss):
     data = make_data()
     order = np.random.default_rng(0).permutation(data.n_rows)
     ranker = fit_plain(data, loss, 1.0)
-    shuffled = LinearRanker(loss, 1.0, scale=False, tol=1e-9, max_iter=1000)
+    shuffled = LinearRanker(loss, 1.0, scale=False, tol=1e-8, max_iter=1000)
     shuffled.fit(data.X[order], data.y[order], qid=data.qid[order])
     np.testing.assert_allclose(ranker.coef_, shuffled.coef_, rtol=1e-3, atol=1e-5)
 
@@ -170,7 +166,28 @@ def test_sparse_data_give_what_dense_ones_give(loss, scale):
     if scale:  # sparse columns are divided by their largest absolute value
         dense = dense.replace(X=(dense.X / np.abs(dense.X).max(axis=0)).astype(np.float32))
     ranker, peer = fit_plain(sparse, loss, 1.0, scale=scale), fit_plain(dense, loss, 1.0)
-    np.testing.assert_allclose(ranker.predict(sparse), peer.predict(dense), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(ranker.predict(sparse), peer.predict(dense), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_columns_that_no_row_uses_weigh_nothing(loss):
+    narrow = make_data(sparse=True)
+    stored = narrow.X.tocoo()
+    places = stored.col * 1000 + 7
+    wide = csr_array((stored.data, (stored.row, places)), shape=(narrow.n_rows, 2**20))
+    ranker, peer = (LinearRanker(loss, tol=1e-8).fit(X, narrow.y, qid=narrow.qid) for X in (wide, narrow.X))
+    assert ranker.coef_.shape == (2**20,)
+    assert np.flatnonzero(ranker.coef_).tolist() == [7 + 1000 * k for k in range(8)]
+    np.testing.assert_allclose(ranker.coef_[7:8000:1000], peer.coef_, rtol=1e-6)
+    np.testing.assert_allclose(ranker.predict(wide), peer.predict(narrow), rtol=1e-6)
+
+
+def test_more_columns_than_rows_are_fitted_in_few_steps():
+    rng = np.random.default_rng(0)
+    X = csr_array(rng.normal(size=(200, 3000)) * (rng.random((200, 3000)) < 0.02))
+    ranker = LinearRanker(C=100.0).fit(X, rng.integers(0, 4, 200), qid=np.arange(200) // 20)
+    assert ranker.gap_ <= 1e-4 * ranker.objective_  # separable: every margin counts
+    assert ranker.n_iter_ < 60
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -265,41 +282,6 @@ def test_wild_columns_leave_scores_finite(loss):
     assert np.isfinite(ranker.predict(np.full((1, 8), -3e38))).all()
 
 
-def test_blocks_of_any_size_and_order_give_the_same_sums(monkeypatch):
-    data = make_data(queries=9, rows=7)
-    X = data.X.copy()
-    X[::5, 1] = np.nan
-    weight = np.random.default_rng(0).random(data.n_rows)
-    w = np.arange(8.0)
-    design = measure_design(X, scale=True, missing="mean")
-    filled = np.where(np.isnan(X), design.fill, X.astype(np.float64)) * design.inverse
-    for each in (design, Design(np.asfortranarray(X), design.fill, design.inverse)):
-        np.testing.assert_allclose(each.scores(w), filled @ w)
-        np.testing.assert_allclose(each.gather(weight), weight @ filled)
-        np.testing.assert_allclose(each.squares(weight), weight @ filled**2)
-    for offsets in (data.offsets, np.array([0, data.n_rows])):
-        means = np.array([
-            np.average(filled[a:b], axis=0, weights=weight[a:b])
-            for a, b in pairwise(offsets)
-        ])  # fmt: skip
-        away = filled - np.repeat(means, np.diff(offsets), axis=0)
-        monkeypatch.setattr(design_module, "SCATTER_ROWS", 20)
-        matrix, along = design.scatter(offsets, weight, data.y)
-        np.testing.assert_allclose(matrix, (away * weight[:, None]).T @ away, atol=1e-12)
-        np.testing.assert_allclose(along, (away * weight[:, None]).T @ data.y, atol=1e-12)
-
-
-def test_without_numba_the_sums_are_the_same(monkeypatch):
-    for data in (make_data(), make_data(sparse=True)):
-        design = measure_design(data.X, scale=True, missing="median")
-        w, slope = np.arange(8.0), np.random.default_rng(0).normal(size=data.n_rows)
-        compiled = design.scores(w), design.gather(slope)
-        monkeypatch.setattr(design_module, "HAVE_NUMBA", False)
-        np.testing.assert_allclose(design.scores(w), compiled[0], atol=1e-12)
-        np.testing.assert_allclose(design.gather(slope), compiled[1], atol=1e-12)
-        monkeypatch.undo()
-
-
 # -- the estimator --------------------------------------------------------------------------------
 
 
@@ -361,7 +343,7 @@ def test_weights_that_do_not_fit_are_refused():
         ({"C": True}, "C must be a number above 0. Got True"),
         ({"tol": -1}, "tol must be a number above 0"),
         ({"pairs": "all"}, "pairs must be one of 'sum', 'mean'. Got 'all'"),
-        ({"center": None}, "center must be one of 'all', 'query'. Got None"),
+        ({"center": None}, "center must be one of 'query', 'all'. Got None"),
         ({"missing": "nan"}, "missing must be one of 'median'"),
         ({"max_iter": 1.5}, "max_iter must be a whole number of 1 or more. Got 1.5"),
     ],

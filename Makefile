@@ -22,7 +22,7 @@ demo: $(STAMP)  ## the main job on generated data, ending with a table and a pag
 	@$(BIN)/placings demo --out out/demo
 
 test: $(STAMP)  ## the tests that a change must pass
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow"
 
 test-slow: $(STAMP)  ## the long tests
 	$(BIN)/python -m pytest -q -m slow

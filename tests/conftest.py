@@ -7,6 +7,12 @@ import os
 import pytest
 from hypothesis import settings
 
+# one thread for each library here: the test runner already uses every core, and OpenMP threads that wait
+# for a busy core spin. Tests about threads ask for them by name.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("PLACINGS_THREADS", "1")
+
 settings.register_profile("placings", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("placings")
 

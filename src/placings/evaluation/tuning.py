@@ -273,7 +273,8 @@ def _describe_failure(ranker: Ranker, rows: tuple[TrialRow, ...]) -> str:
     said = next((row.error for row in rows if row.error), "no message")
     return (
         f"none of the {len(rows)} trials of {type(ranker).__name__} was completed ({pruned} pruned). "
-        f"The first that failed said: {said.rstrip('.')}. Fix that, and give a new study name if you use a storage."
+        f"The first that failed said: {said.rstrip('.')}. Fix that, and give a new study name if you use "
+        "a storage."
     )
 
 

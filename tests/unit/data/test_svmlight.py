@@ -22,6 +22,12 @@ from placings.data.svmlight import read_svmlight
 from placings.data.svmlight_text import write_svmlight
 from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, TruncatedFile
 
+
+@pytest.fixture(autouse=True)
+def _threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACINGS_THREADS", "3")  # blocks side by side, on any machine
+
+
 TWO_QUERIES = "2 qid:7 1:0.5 2:3 #docid = A-1 inc = 1\n0 qid:7 1:1e-3 2:-4\n1 qid:9 2:2.5 # B\n"
 
 

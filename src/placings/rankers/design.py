@@ -104,7 +104,7 @@ class Design:
 
         With a `target` `[rows]` also `Σ weight (x − x̄) target` `[features]`.
         """
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+        from threadpoolctl import threadpool_limits
 
         def work(span: tuple[int, int]) -> tuple[Floats, Floats | float]:
             start, stop = span

@@ -142,7 +142,7 @@ class LinearRanker(Ranker):
     # -- fitting -----------------------------------------------------------------------------------
 
     def _fit_pairs(self, train: RankingData, design: Design) -> Floats:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+        from threadpoolctl import threadpool_limits
 
         from placings.rankers.newton import minimise
         from placings.rankers.pair_kernels import Logistic, SmoothHinge, SquaredHinge, find_pairs

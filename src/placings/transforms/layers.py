@@ -1,0 +1,225 @@
+"""The transforms as torch layers: rows `[rows, features]` in, the same out; statistics are buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from placings.arrays import AnyArray, Floats, Floats32, Ints
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class Layer(nn.Module):
+    """A function of filled rows; `offsets` `[queries + 1]` matters only where queries do.
+
+    Its statistics keep their type when a model is cast to bfloat16 or half: they follow the model to its
+    device, not to its precision. They are no part of `state_dict`, which holds what was learned.
+    """
+
+    def keep(self, name: str, values: AnyArray | Tensor) -> None:
+        """Register statistics."""
+        self.register_buffer(name, torch.as_tensor(values).clone(), persistent=False)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in before.items():
+            moved = self._buffers[name]
+            if buffer is not None and moved is not None and moved.dtype != buffer.dtype:
+                self._buffers[name] = buffer.to(moved.device)
+        return self
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        raise NotImplementedError
+
+
+class Prepared(Layer):
+    """Missing values filled, then the function, then the indicator columns; what `module()` returns.
+
+    Any float type goes in; bfloat16 and half are widened to float32 first. ±inf becomes the largest float32.
+    `function` is the layer inside, of filled rows.
+    """
+
+    fill: Tensor
+    places: Tensor
+
+    def __init__(self, function: Layer, fill: Floats32, places: Ints) -> None:
+        super().__init__()
+        self.function = function
+        self.keep("fill", fill)
+        self.keep("places", places)
+        self.flagged = len(places)
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        out: Tensor = self.function(self.fill_in(x), offsets)
+        return out if not self.flagged else torch.cat([out, self.flag(x, out)], dim=1)
+
+    def fill_in(self, x: Tensor) -> Tensor:
+        """Rows without missing or infinite values, at least float32."""
+        x = x if x.dtype == torch.float64 else x.float()
+        return torch.where(x.isnan(), self.fill.to(x.dtype), x).clamp(-LARGEST, LARGEST)
+
+    def flag(self, x: Tensor, like: Tensor) -> Tensor:
+        """1 where a flagged feature is missing `[rows, indicators]`."""
+        return x.index_select(1, self.places).isnan().to(like.dtype)
+
+
+class Identity(Layer):
+    """`x`."""
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        return x
+
+
+class Logarithm(Layer):
+    """`sgn(x) · log(1 + |x|)`."""
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        return torch.sign(x) * torch.log1p(torch.abs(x))
+
+
+class Scale(Layer):
+    """`(x − shift) / divisor`, 0 where the divisor is 0; float32 that agrees with float64.
+
+    A float32 shift would be off by half of its last digit, which is much if the values lie close together
+    and far from 0. So it is kept as the sum of two, after everything is scaled by a power of two (exact)
+    that brings the divisor near 1 and keeps 1e30 and 1e-30 away from float32's ends.
+    """
+
+    power: Tensor
+    shift: Tensor
+    rest: Tensor
+    divisor: Tensor
+
+    def __init__(self, shift: Floats, divisor: Floats, *, ends: tuple[float, float] | None = None) -> None:
+        super().__init__()
+        used = divisor > 0.0
+        size = np.where(used, divisor, 1.0)
+        power = np.exp2(-np.clip(np.floor(np.log2(size)), -120, 120))
+        scaled = np.where(used, shift * power, 0.0)
+        near = scaled.astype(np.float32)
+        self.keep("power", np.where(used, power, 0.0).astype(np.float32))
+        self.keep("shift", near)
+        self.keep("rest", (scaled - near).astype(np.float32))
+        self.keep("divisor", (size * power).astype(np.float32))
+        self.ends = ends or (-LARGEST, LARGEST)
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        return (((x * self.power - self.shift) - self.rest) / self.divisor).clamp(*self.ends)
+
+
+class QueryScale(Layer):
+    """`(x − min) / (max − min)` within each query, 0 where all are equal; halved, so nothing overflows."""
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        if not len(x):
+            return x
+        half = x * 0.5
+        if offsets is None:
+            low, high = half.amin(0, keepdim=True), half.amax(0, keepdim=True)
+        else:
+            sizes = offsets.diff()
+            query = torch.repeat_interleave(
+                torch.arange(len(sizes), device=x.device), sizes.to(x.device), output_size=len(x)
+            )
+            place = query[:, None].expand(-1, x.shape[1])
+            start = half.new_zeros(len(sizes), x.shape[1])
+            low = start.scatter_reduce(0, place, half, "amin", include_self=False)[query]
+            high = start.scatter_reduce(0, place, half, "amax", include_self=False)[query]
+        span = high - low
+        used = span >= float(np.finfo(np.float32).tiny) / 2
+        return torch.where(used, (half - low) / torch.where(used, span, 1.0), 0.0)
+
+
+class Clamp(Layer):
+    """`min(max(x, low), high)`."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, low: Floats32, high: Floats32) -> None:
+        super().__init__()
+        self.keep("low", low)
+        self.keep("high", high)
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        return torch.minimum(torch.maximum(x, self.low), self.high)
+
+
+class Steps(Layer):
+    """A step function of each feature: how many knots lie below x says which number of the table it gets.
+
+    The knots of all features stand in one table `[features, knots]`, padded with +inf, and are searched
+    together. With `on_knots` the table has two numbers a knot: between it and the one before, and on it.
+    `unrolled` searches by halving with nothing but comparisons and gathers, for ONNX, which knows no
+    `searchsorted`; the values are equal.
+    """
+
+    knots: Tensor
+    table: Tensor
+    starts: Tensor
+
+    def __init__(
+        self, knots: Sequence[Floats32], table: Sequence[Floats], *, unrolled: bool, on_knots: bool = False
+    ) -> None:
+        super().__init__()
+        longest = max((len(each) for each in knots), default=0)
+        self.halvings = longest.bit_length()
+        width = 2**self.halvings if unrolled else longest + 1  # one +inf at least
+        padded = np.full((len(knots), width), np.inf, dtype=np.float32)
+        for row, values in zip(padded, knots, strict=True):
+            row[: len(values)] = values
+        worth = np.zeros((len(knots), max((len(each) for each in table), default=1)), dtype=np.float32)
+        for row, numbers in zip(worth, table, strict=True):
+            row[: len(numbers)] = numbers
+        self.keep("knots", padded)
+        self.keep("table", worth)
+        self.keep("starts", np.arange(len(knots), dtype=np.int64))
+        self.unrolled, self.on_knots = unrolled, on_knots
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        x = x.float()
+        return self._search(x) if self.unrolled else self._look_up(x)
+
+    def _look_up(self, x: Tensor) -> Tensor:
+        columns = x.t().contiguous()  # [features, rows]
+        below = torch.searchsorted(self.knots, columns)
+        if self.on_knots:
+            below = 2 * below + (self.knots.gather(1, below) == columns)
+        return self.table.gather(1, below).t().contiguous()
+
+    def _search(self, x: Tensor) -> Tensor:
+        first = self.starts * self.knots.shape[1]  # [features], places in the flat table
+        flat = self.knots.reshape(-1)
+        below = torch.zeros_like(x, dtype=torch.int64)
+        for step in (2**power for power in reversed(range(self.halvings))):
+            further = below + step
+            below = torch.where(flat[first + further - 1] < x, further, below)
+        if self.on_knots:
+            below = 2 * below + (flat[first + below] == x).to(torch.int64)
+        return self.table.reshape(-1)[self.starts * self.table.shape[1] + below]
+
+
+class Sorted(Layer):
+    """Several layers, each for its own columns; the columns come back in their order."""
+
+    order: Tensor
+
+    def __init__(self, layers: Sequence[Layer], columns: Sequence[Ints]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        for number, places in enumerate(columns):
+            self.keep(f"columns{number}", places)
+        self.keep("order", np.argsort(np.concatenate(columns)))
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        parts = [
+            layer(x.index_select(1, self.get_buffer(f"columns{number}")), offsets)
+            for number, layer in enumerate(self.layers)
+        ]
+        return torch.cat(parts, dim=1).index_select(1, self.order)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from placings.evaluation.contest import compare_trained as compare_trained
     from placings.evaluation.explanation import explain as explain
     from placings.evaluation.importance import permute_importance as permute_importance
+    from placings.evaluation.importance import rank_importance as rank_importance
     from placings.evaluation.scoring import evaluate as evaluate
     from placings.evaluation.selection import QueryKFold as QueryKFold
     from placings.evaluation.selection import scorer as scorer
@@ -75,7 +76,7 @@ HOMES = {
     "placings.evaluation.comparison": ("compare",),
     "placings.evaluation.contest": ("compare_trained",),
     "placings.evaluation.selection": ("QueryKFold", "scorer"),
-    "placings.evaluation.importance": ("permute_importance",),
+    "placings.evaluation.importance": ("permute_importance", "rank_importance"),
     "placings.evaluation.explanation": ("explain",),
     "placings.evaluation.tuning": ("tune",),
 }  # fmt: skip

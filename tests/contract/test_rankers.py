@@ -27,6 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "linear": {},
     "logistic": {},
     "ridge": {},
+    "neural": {"hidden": [16], "steps": 150, "batch": 8, "check_every": 50, "random_state": 0},
     "original": {},
 }
 LEARNING = [name for name in SMALL if name != "original"]

@@ -91,7 +91,7 @@ def rank_importance(
     """The importance of each feature, of any kind, the most important first.
 
     - "gain", "split": what the trees of a tree ranker say (`ranker.feature_importances`); no data needed
-    - "contributions": the mean of |contribution to the score| over the rows of a query, then over queries;
+    - "contributions": the mean size of its contribution to the score, over rows of a query, then queries;
       for rankers with `contributions` (trees, linear)
     - "permutation": `permute_importance` with `options`, for any ranker
 

@@ -159,6 +159,15 @@ SPACES: dict[str, dict[str, Space]] = {
         },
         "ridge": {"C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))},
     },
+    "NeuralRanker": {
+        "default": {
+            "transform": Choice(("mixture", "cdf", "log1p", "gauss")),
+            "lr": Float(1e-4, 1e-2, log=True, grid=(3e-4, 1e-3, 3e-3)),
+            "dropout": Float(0.0, 0.6, grid=(0.1, 0.3, 0.5)),
+            "weight_decay": Float(1e-4, 0.3, log=True, grid=(1e-3, 1e-1)),
+            "loss": Choice(("softmax", "approx_ndcg")),
+        },
+    },
     "OriginalOrder": {"default": {}},
 }
 

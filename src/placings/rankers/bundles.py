@@ -124,7 +124,7 @@ def _check_sample(ranker: Ranker, bundle: Bundle) -> None:
 
 def _plain_settings(ranker: Ranker) -> dict[str, Any]:
     settings = {}
-    for name, value in ranker.get_params(deep=False).items():
+    for name, value in ranker._plain_params().items():
         plain = value.item() if isinstance(value, np.generic) else value
         try:
             settings[name] = json.loads(json.dumps(plain, allow_nan=False))

@@ -16,6 +16,7 @@ CLASSES = {
     "LightGBMRanker": "placings.rankers.lgbm",
     "XGBoostRanker": "placings.rankers.xgb",
     "CatBoostRanker": "placings.rankers.cat",
+    "NeuralRanker": "placings.rankers.neural",
     "OriginalOrder": "placings.rankers.original",
 }
 
@@ -36,6 +37,7 @@ CHOICES = {
     "linear": Choice("LinearRanker", {"loss": "squared_hinge"}),
     "logistic": Choice("LinearRanker", {"loss": "logistic"}),
     "ridge": Choice("LinearRanker", {"loss": "ridge"}),
+    "neural": Choice("NeuralRanker"),
     "original": Choice("OriginalOrder"),
 }
 

@@ -59,6 +59,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The reverse of `_give_weights`."""
         raise NotImplementedError
 
+    def _plain_params(self) -> dict[str, Any]:
+        """The settings that a bundle keeps: plain values only."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        return params
+
     def _missing_policy(self) -> str:
         """In words: what happens to a missing value; part of the bundle's contract."""
         return "missing values are passed to the model"

@@ -32,7 +32,12 @@ START: dict[tuple[str, str], str] = {
     ("LinearRanker", "ridge"): "ridge",
     ("LinearRanker", "losses"): "logistic",
 }
-SHORT = {"LightGBMRanker": "lightgbm", "XGBoostRanker": "xgboost", "CatBoostRanker": "catboost"}
+SHORT = {
+    "LightGBMRanker": "lightgbm",
+    "XGBoostRanker": "xgboost",
+    "CatBoostRanker": "catboost",
+    "NeuralRanker": "neural",
+}
 
 
 def make_start(kind: str, preset: str) -> Ranker:
@@ -61,6 +66,7 @@ def test_every_name_of_a_space_is_a_parameter_of_its_ranker(kind: str, preset: s
 def test_every_value_of_a_space_can_be_fitted(kind: str, preset: str, tiny: RankingData) -> None:
     start = make_start(kind, preset)
     few: dict[str, Any] = {"rounds": 2, "n_jobs": 1} if kind in SHORT else {}
+    few = {"steps": 2} if kind == "NeuralRanker" else few
     for name, dimension in SPACES[kind][preset].items():
         ends = () if isinstance(dimension, Choice) else (dimension.low, dimension.high)
         for value in dict.fromkeys((*dimension.steps, *ends)):

@@ -1,0 +1,281 @@
+"""`NeuralRanker`: a network that learns how to transform each feature while it learns to rank."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from placings.arrays import AnyArray, Floats32
+from placings.data.checks import Matrix
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.rankers.estimator import Ranker
+from placings.transforms import Mixture, Transform, make_transform
+
+WIDEST_SPARSE = 1 << 28  # numbers; CSR beyond it is not made dense
+NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "transform.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a preset stands for; an argument of the ranker that is not None takes its place."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    dropout: float
+    batch_norm: bool
+    momentum: float  # Keras's
+    eps: float
+    loss: str
+    draws: int
+    optimizer: str
+    lr: float
+    mixture_lr: float | None
+    weight_decay: float
+    steps: int
+    batch: int
+    list_size: int | None
+    check_every: int
+    patience: int
+
+
+PRESETS = {
+    # A place to start; its numbers are provisional until they have been studied on several sets.
+    "default": Settings(
+        (128, 64), "relu", 0.2, True, 0.9, 1e-5, "softmax", 0, "adamw", 1e-3, 1e-2, 1e-2, 2000, 32, 400, 50, 8
+    ),
+    # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
+    "zhuang2020": Settings(
+        (1024, 512, 256), "relu", 0.5, True, 0.4, 1e-3, "approx_ndcg@5", 8, "adagrad", 0.5, None, 0.0,
+        100_000, 128, 200, 1000, 100_000,
+    ),
+}  # fmt: skip
+
+
+class NeuralRanker(Ranker):
+    """A feed-forward ranker over transformed features, trained on a listwise loss.
+
+    `transform` is a name ("raw", "gauss", "cdf", "log1p", "mixture", …) or a Transform; with the mixture the
+    ranker learns, for each feature, how much of each transform to use. Every other argument that is None
+    takes the preset's value: "default" (provisional), or "zhuang2020", the paper's network and training.
+
+    With `valid`, the mean of `metric` on it is checked every `check_every` steps, the best weights are kept,
+    and `patience` checks without a better one end the training. A query weighs the mean of its rows'
+    weights. The same seed gives the same bits on the same machine. NaN is filled by the transform's policy;
+    CSR is made dense while that stays small.
+
+    After `fit`: `history_` (loss, gradient norm, checks), `transform_`, `network_`.
+
+    >>> from placings.data.synthetic import make_ranking
+    >>> data = make_ranking(20, n_features=4, mean_size=10, random_state=0).data
+    >>> ranker = NeuralRanker(hidden=(8,), steps=20, random_state=0).fit(data)
+    >>> ranker.mixture_weights().shape, ranker.predict(data).shape == (data.n_rows,)
+    ((4, 3), True)
+
+    Zhuang, Wang, Bendersky and Najork: Feature transformation for neural ranking models, SIGIR 2020.
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        transform: str | Transform = "mixture",
+        random_state: int | None = None,
+        hidden: Sequence[int] | None = None,
+        activation: str | None = None,
+        dropout: float | None = None,
+        batch_norm: bool | None = None,
+        loss: str | None = None,
+        draws: int | None = None,
+        optimizer: str | None = None,
+        lr: float | None = None,
+        mixture_lr: float | None = None,
+        weight_decay: float | None = None,
+        steps: int | None = None,
+        batch: int | None = None,
+        list_size: int | None = None,
+        check_every: int | None = None,
+        patience: int | None = None,
+        metric: str = "ndcg@10",
+        device: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.preset = preset
+        self.transform = transform
+        self.random_state = random_state
+        self.hidden = hidden
+        self.activation = activation
+        self.dropout = dropout
+        self.batch_norm = batch_norm
+        self.loss = loss
+        self.draws = draws
+        self.optimizer = optimizer
+        self.lr = lr
+        self.mixture_lr = mixture_lr
+        self.weight_decay = weight_decay
+        self.steps = steps
+        self.batch = batch
+        self.list_size = list_size
+        self.check_every = check_every
+        self.patience = patience
+        self.metric = metric
+        self.device = device
+        self.verbose = verbose
+
+    def mixture_weights(self) -> AnyArray:
+        """How much of each transform each feature uses, `[features, bases]`; rows add up to 1."""
+        if not isinstance(getattr(self, "transform_", None), Mixture):
+            raise BadInput("only a ranker fitted with transform='mixture' has mixture weights.")
+        return np.asarray(self.transform_.weights())
+
+    # -- what Ranker asks for ----------------------------------------------------------------------
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        torch = need_torch()
+        from placings.losses import find_loss
+        from placings.metrics import metric
+        from placings.training.loop import Plan
+        from placings.training.loop import train as run
+
+        settings = self._settle()
+        seed = 0 if self.random_state is None else int(self.random_state)
+        train = train.replace(X=self._as_dense(train.X))
+        self.transform_ = self._make_transform(seed).fit(train.X)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network_ = self._build(settings)
+        plan = Plan(
+            settings.steps, settings.batch, settings.list_size, settings.optimizer, settings.lr,
+            settings.mixture_lr, settings.weight_decay, settings.check_every, settings.patience, seed,
+        )  # fmt: skip
+        loss = find_loss(settings.loss, draws=settings.draws)
+        with _show_steps(settings.steps, self.verbose) as advance:
+            self.history_ = run(
+                self.network_, loss, train, plan, valid=valid, metric=metric(self.metric), on_step=advance
+            )
+        if isinstance(self.transform_, Mixture):
+            self.transform_.take_weights(self.network_.transform)
+
+    def _score(self, X: Matrix) -> AnyArray:
+        from placings.training.loop import score_rows
+
+        return score_rows(self.network_, self._as_dense(X))
+
+    def _missing_policy(self) -> str:
+        return f"missing values are filled by the transform: {self.transform_.missing}"
+
+    def _give_weights(self) -> dict[str, bytes]:
+        from safetensors.numpy import save
+
+        tensors = {name: tensor.cpu().numpy() for name, tensor in self.network_.state_dict().items()}
+        facts, arrays = self.transform_.state()
+        plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        return {
+            NETWORK: save({name: np.ascontiguousarray(array) for name, array in tensors.items()}),
+            TRANSFORM: save(plain),
+            FACTS: json.dumps({"state": facts, "given": isinstance(self.transform, Transform)}).encode(),
+        }
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        torch = need_torch()
+        from safetensors.numpy import load
+
+        facts = json.loads(files[FACTS])
+        self.transform_ = Transform.from_state(facts["state"], load(files[TRANSFORM]))
+        if facts["given"]:
+            self.transform = clone(self.transform_)
+        self.network_ = self._build(self._settle())
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in load(files[NETWORK]).items()}
+        self.network_.load_state_dict(tensors)
+        self.network_.eval()
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = super()._plain_params()
+        if isinstance(self.transform, Transform):  # its state is among the weights; here its name will do
+            params["transform"] = type(self.transform).__name__.lower()
+        return params
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _settle(self) -> Settings:
+        if self.preset not in PRESETS:
+            raise UnknownName("preset", str(self.preset), PRESETS)
+        settings = PRESETS[self.preset]
+        given = {
+            name: getattr(self, name) for name in asdict(settings) if getattr(self, name, None) is not None
+        }
+        if "hidden" in given:
+            given["hidden"] = tuple(int(width) for width in given["hidden"])
+        settings = replace(settings, **given)
+        for name, least in (("steps", 1), ("batch", 1), ("check_every", 1), ("patience", 1), ("draws", 0)):
+            value = getattr(settings, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise BadInput(f"{name} must be a whole number of {least} or more. Got {value!r}.")
+        if not 0.0 <= settings.dropout < 1.0:
+            raise BadInput(f"dropout must be from 0 up to, but not, 1. Got {settings.dropout!r}.")
+        if not settings.lr > 0.0:
+            raise BadInput(f"lr must be above 0. Got {settings.lr!r}.")
+        return settings
+
+    def _make_transform(self, seed: int) -> Transform:
+        if isinstance(self.transform, Transform):
+            chosen: Transform = clone(self.transform)
+            return chosen
+        if self.transform != "mixture":
+            return make_transform(self.transform)
+        if self.preset == "zhuang2020":
+            return Mixture(start="random", random_state=seed)
+        return Mixture(basis=("gauss", "cdf", "log1p"), start="uniform", normalise=True, random_state=seed)
+
+    def _build(self, settings: Settings) -> Any:
+        torch = need_torch()
+        from placings.rankers.networks import FeedForward
+
+        module = self.transform_.module()
+        inputs = len(self.transform_.get_feature_names_out())
+        network = FeedForward(
+            module, inputs, settings.hidden, activation=settings.activation, dropout=settings.dropout,
+            batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
+        )  # fmt: skip
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return network.to(device)
+
+    def _as_dense(self, X: Matrix) -> Floats32:
+        if isinstance(X, np.ndarray):
+            return X
+        if X.shape[0] * X.shape[1] > WIDEST_SPARSE:
+            raise BadInput(
+                f"sparse data of {X.shape[0]:,} × {X.shape[1]:,} are too wide to be made dense for a neural "
+                "ranker. Use LinearRanker, or fewer hashed columns."
+            )
+        return np.asarray(X.toarray(), dtype=np.float32)
+
+
+def need_torch() -> Any:
+    """torch, or an error that names the extra."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtra("a neural ranker", "PyTorch", "neural") from error
+    return torch
+
+
+@contextmanager
+def _show_steps(steps: int, wanted: bool) -> Iterator[Callable[[int], object]]:
+    if not wanted or not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("training", total=steps)
+        yield lambda step: bar.update(task, completed=step)

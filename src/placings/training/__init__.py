@@ -1,0 +1,1 @@
+"""Training: packed batches and the readable loop."""

@@ -1,0 +1,133 @@
+"""NeuralRanker: presets, the network as Keras builds it, the mixture, bundles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+import placings as pg
+from placings.data.ranking import RankingData
+from placings.errors import BadInput
+from placings.rankers.neural import PRESETS
+from placings.transforms import Log1p, Mixture
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    """The label follows the logarithm of a heavy-tailed feature; the other is noise."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=600)
+    X = np.column_stack([np.exp(4 * z), rng.normal(size=600)])
+    return RankingData.from_arrays(X, np.clip(np.round(z + 1), 0, 3), np.repeat(np.arange(40), 15))
+
+
+def test_the_papers_preset_is_the_papers_network(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(preset="zhuang2020", steps=1, batch=4, random_state=0).fit(data)
+    layers = list(ranker.network_.layers)
+    widths = [layer.out_features for layer in layers if isinstance(layer, nn.Linear)]
+    assert widths == [1024, 512, 256, 1]
+    norms = [layer for layer in layers if isinstance(layer, nn.BatchNorm1d)]
+    assert len(norms) == 4  # in front of every layer, the input's included
+    assert all(norm.momentum == pytest.approx(0.6) and norm.eps == 1e-3 for norm in norms)
+    assert [layer.p for layer in layers if isinstance(layer, nn.Dropout)] == [0.5] * 3
+    assert isinstance(ranker.transform_, Mixture)
+    assert tuple(ranker.transform_.basis) == ("raw", "gauss", "cdf", "log1p")
+    settings = PRESETS["zhuang2020"]
+    assert (settings.loss, settings.draws, settings.batch, settings.list_size) == (
+        "approx_ndcg@5",
+        8,
+        128,
+        200,
+    )
+    assert (settings.optimizer, settings.lr, settings.steps) == ("adagrad", 0.5, 100_000)
+
+
+def test_weights_start_as_keras_starts_them(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(hidden=[300], steps=1, lr=1e-30, mixture_lr=1e-30, random_state=0).fit(data)
+    linear = next(layer for layer in ranker.network_.layers if isinstance(layer, nn.Linear))
+    bound = np.sqrt(6 / (2 + 300))  # Glorot: fan in + fan out
+    weights = linear.weight.detach().numpy()
+    assert np.abs(weights).max() <= bound
+    assert np.abs(weights).max() > 0.95 * bound
+    assert np.abs(linear.bias.detach().numpy()).max() < 1e-20
+
+
+def test_the_mixture_learns_from_the_data_and_its_weights_are_shares(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(hidden=[], steps=300, lr=0.05, dropout=0.0, batch_norm=False).fit(data)
+    shares = ranker.mixture_weights()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-6)
+    assert np.abs(shares[0] - 1 / shares.shape[1]).max() > 0.1  # it left its uniform start
+    assert np.nanmean(pg.ndcg(ranker.predict(data), data.y, data.offsets, k=10)) > 0.95
+    with pytest.raises(BadInput, match="only a ranker fitted with transform='mixture'"):
+        pg.NeuralRanker(transform="cdf", steps=1).fit(data).mixture_weights()
+
+
+def test_a_transform_may_be_given_as_an_object_and_survives_saving(data: RankingData, tmp_path: Path) -> None:
+    given = Log1p(missing="zero")
+    ranker = pg.NeuralRanker(transform=given, hidden=[4], steps=5, random_state=0).fit(data)
+    assert not hasattr(given, "fill_") or ranker.transform_ is not given
+    ranker.save(tmp_path / "model")
+    back = pg.load(tmp_path / "model")
+    assert isinstance(back, pg.NeuralRanker)
+    assert isinstance(back.transform, Log1p)
+    assert back.transform.missing == "zero"
+    np.testing.assert_array_equal(back.predict(data), ranker.predict(data))
+    assert clone(back).fit(data).predict(data).shape == (data.n_rows,)
+
+
+def test_batch_norm_sees_real_rows_only(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(
+        transform="log1p", hidden=[4], steps=200, batch=40, lr=1e-30, random_state=0
+    ).fit(data)
+    norm = next(layer for layer in ranker.network_.layers if isinstance(layer, nn.BatchNorm1d))
+    rows = ranker.transform_.transform(data.X)
+    np.testing.assert_allclose(norm.running_mean.numpy(), rows.mean(axis=0), rtol=1e-3, atol=1e-3)
+
+
+def test_early_stopping_keeps_the_best_check(data: RankingData) -> None:
+    train, valid = data.split(0.5, 0.5, random_state=0)
+    ranker = pg.NeuralRanker(hidden=[8], steps=400, check_every=10, patience=3, random_state=0).fit(
+        train, valid=valid
+    )
+    best = max(value for _, value in ranker.history_.checks)
+    found = np.nanmean(pg.ndcg(ranker.predict(valid), valid.y, valid.offsets, k=10))
+    assert found == pytest.approx(best, abs=1e-6)
+    assert len(ranker.history_.loss) - ranker.history_.best_step <= 40
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "zhuang"}, "no preset 'zhuang'; did you mean 'zhuang2020'"),
+        ({"transform": "cfd"}, "no transform 'cfd'"),
+        ({"loss": "sofmax"}, "no loss 'sofmax'; did you mean 'softmax'"),
+        ({"activation": "rely"}, "no activation 'rely'; did you mean 'relu'"),
+        ({"steps": 0}, "steps must be a whole number of 1 or more. Got 0"),
+        ({"dropout": 1.0}, "dropout must be from 0"),
+        ({"lr": 0.0}, "lr must be above 0"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_told(
+    data: RankingData, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        pg.NeuralRanker(**{"steps": 1, **settings}).fit(data)  # type: ignore[arg-type]
+
+
+def test_wide_sparse_data_are_refused_not_exploded() -> None:
+    from scipy.sparse import csr_array
+
+    wide = csr_array((np.ones(2), ([0, 999], [0, 2**20 - 1])), shape=(1000, 2**20))
+    with pytest.raises(BadInput, match="too wide to be made dense"):
+        pg.NeuralRanker(steps=1).fit(wide, np.arange(1000) % 2)
+
+
+def test_threads_of_torch_are_left_as_they_were(data: RankingData) -> None:
+    before = torch.get_num_threads()
+    pg.NeuralRanker(steps=2, hidden=[2]).fit(data)
+    assert torch.get_num_threads() == before

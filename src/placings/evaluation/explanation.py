@@ -139,6 +139,9 @@ def explain(ranker: Any, data: RankingData, qid: Any, above: Any, below: Any) ->
             f"explain needs a ranker that splits its scores into contributions, as trees and linear rankers "
             f"do. {type(ranker).__name__} does not."
         )
+    qid, above, below = (
+        each.item() if isinstance(each, np.generic) else each for each in (qid, above, below)
+    )
     query = align_features(data.query(qid), ranker.feature_names_)
     rows = [_find_row(query, item) for item in (above, below)]
     if rows[0] == rows[1]:

@@ -166,3 +166,16 @@ def test_the_examples_in_the_docstrings_run() -> None:
     found = doctest.testmod(import_module("placings.evaluation.explanation"))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_ids_out_of_an_array_are_shown_as_plain_numbers() -> None:
+    import numpy as np
+
+    from placings.data.ranking import RankingData
+    from placings.evaluation.explanation import explain
+    from placings.rankers.linear import LinearRanker
+
+    data = RankingData.from_arrays([[2.0], [1.0]], [1, 0], [7, 7], items=[30, 31])
+    found = explain(LinearRanker().fit(data), data, np.int64(7), data.items[0], data.items[1])  # type: ignore[index]
+    assert "np.int64" not in str(found)
+    assert "30 (rank 1 of 2) is above 31" in found.sentence

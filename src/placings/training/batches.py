@@ -14,6 +14,7 @@ from torch import Tensor
 
 from placings.arrays import Ints
 from placings.data.ranking import RankingData
+from placings.metrics.order import sum_by_query
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Lists:
         dense = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
         weight = None
         if data.weight is not None:
-            mean = np.add.reduceat(data.weight, data.offsets[:-1]) / np.maximum(data.sizes, 1)
+            mean = sum_by_query(data.weight, data.offsets) / np.maximum(data.sizes, 1)
             weight = torch.tensor(mean, dtype=torch.float32, device=device)
         return cls(
             torch.tensor(dense, dtype=torch.float32, device=device),

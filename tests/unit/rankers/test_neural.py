@@ -131,3 +131,24 @@ def test_threads_of_torch_are_left_as_they_were(data: RankingData) -> None:
     before = torch.get_num_threads()
     pg.NeuralRanker(steps=2, hidden=[2]).fit(data)
     assert torch.get_num_threads() == before
+
+
+def test_contributions_add_up_to_the_scores_and_explain_uses_them(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(hidden=[8], steps=200, lr=0.01, random_state=0).fit(data)
+    parts = ranker.contributions(data)
+    np.testing.assert_allclose(parts.sum(axis=1), ranker.predict(data), atol=1e-5)
+    assert np.abs(parts[:, 0]).mean() > 3 * np.abs(parts[:, 1]).mean()  # the second feature is noise
+    scores = ranker.predict(data.query(0))
+    found = pg.explain(ranker, data, 0, int(scores.argmax()), int(scores.argmin()))
+    assert found.holds
+    assert found.terms[0].feature == "f1"
+
+
+def test_contributions_of_a_linear_network_are_its_terms(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(transform="log1p", hidden=[], batch_norm=False, steps=50, lr=0.05).fit(data)
+    weight = ranker.network_.layers[-1].weight.detach().numpy()[0]
+    rows = ranker.transform_.transform(data.X)
+    empty = ranker.transform_.transform(np.full((1, 2), np.nan, dtype=np.float32))
+    np.testing.assert_allclose(
+        ranker.contributions(data)[:, :-1], (rows - empty) * weight, rtol=1e-4, atol=1e-5
+    )

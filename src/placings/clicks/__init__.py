@@ -1,0 +1,1 @@
+"""Clicks: logs of what was shown and what was done with it."""

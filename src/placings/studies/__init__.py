@@ -1,0 +1,1 @@
+"""Studies: the documents' experiments, each one command."""

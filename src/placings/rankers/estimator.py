@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from placings.arrays import AnyArray, Floats, Floats32
-from placings.data.checks import Matrix, as_matrix, name_features
+from placings.arrays import AnyArray, Floats, Floats32, Ints
+from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query
+from placings.data.ids import as_ids, number_ids
 from placings.data.quality import measure_coverage
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
@@ -50,6 +51,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _score(self, X: Matrix) -> AnyArray:
         """One score a row of `X` `[rows, n_features_in_]` float32, dense or CSR, NaN where missing."""
         raise NotImplementedError
+
+    def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
+        """Scores of rows that stand query by query; for rankers that look at whole lists."""
+        return self._score(X)
 
     def _give_weights(self) -> dict[str, bytes]:
         """The fitted state as files, name → content, in the library's own format; never pickled."""
@@ -106,14 +111,27 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, qid: Any = None) -> Floats:
         """Scores `[rows]`, higher is better; comparable within a query only."""
         check_is_fitted(self)
-        return np.asarray(self._score(self._as_features(X)), dtype=np.float64)
+        features = self._as_features(X)
+        if isinstance(X, RankingData):
+            return np.asarray(self._score_lists(features, X.offsets), dtype=np.float64)
+        if qid is None:
+            return np.asarray(self._score(features), dtype=np.float64)
+        ids = as_ids(qid, "qid")
+        check_length(ids, features.shape[0], "qid")
+        codes, _ = number_ids(ids)
+        order, offsets = order_by_query(codes, int(codes.max(initial=-1)) + 1)
+        if order is None:  # they stand query by query already
+            return np.asarray(self._score_lists(features, offsets), dtype=np.float64)
+        out = np.empty(features.shape[0], dtype=np.float64)
+        out[order] = self._score_lists(features[order], offsets)
+        return out
 
     def score(self, X: Any, y: ArrayLike | None = None, *, qid: Any = None) -> float:
         """The mean NDCG@10 over queries with something relevant; NaN if there is none."""
         from placings.metrics import ndcg
 
         data = self._as_data(X, y, qid, None, None, reset=False)
-        values = ndcg(np.asarray(self._score(data.X), dtype=np.float64), data.y, data.offsets, k=10)
+        values = ndcg(np.asarray(self._score_lists(data.X, data.offsets), dtype=np.float64), data.y, data.offsets, k=10)
         return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
     def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:

@@ -4,59 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from placings.arrays import AnyArray, Floats32
+from placings.arrays import AnyArray, Floats32, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.errors import BadInput, MissingExtra
 from placings.rankers.boosting import show_rounds
 from placings.rankers.estimator import Ranker
+from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, make_transform
 
 WIDEST_SPARSE = 1 << 28  # numbers; CSR beyond it is not made dense
+FEWEST_TO_SPLIT = 20  # queries; of fewer none is held out
 NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "transform.json"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a preset stands for; an argument of the ranker that is not None takes its place."""
-
-    hidden: tuple[int, ...]
-    activation: str
-    dropout: float
-    batch_norm: bool
-    momentum: float  # Keras's
-    eps: float
-    loss: str
-    draws: int
-    optimizer: str
-    lr: float
-    mixture_lr: float | None
-    weight_decay: float
-    steps: int
-    batch: int
-    list_size: int | None
-    check_every: int
-    patience: int
-
-
-PRESETS = {
-    # A place to start; its numbers are provisional until they have been studied on several sets.
-    "default": Settings(
-        (128, 64), "relu", 0.2, True, 0.9, 1e-5, "softmax", 0, "adamw", 1e-3, 1e-2, 1e-2, 2000, 32, 400, 50, 8
-    ),
-    # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
-    "zhuang2020": Settings(
-        (1024, 512, 256), "relu", 0.5, True, 0.4, 1e-3, "approx_ndcg@5", 8, "adagrad", 0.5, None, 0.0,
-        100_000, 128, 200, 1000, 100_000,
-    ),
-}  # fmt: skip
 
 
 class NeuralRanker(Ranker):
@@ -103,8 +69,23 @@ class NeuralRanker(Ranker):
         list_size: int | None = None,
         check_every: int | None = None,
         patience: int | None = None,
+        network: str | None = None,
+        group_size: int | None = None,
+        context: Sequence[str] | None = None,
+        norm_input: bool | None = None,
+        momentum: float | None = None,
+        eps: float | None = None,
+        optimizer_momentum: float | None = None,
+        schedule: str | None = None,
+        warmup: int | None = None,
+        average: float | None = None,
+        clip: float | None = None,
+        holdout: float | None = None,
+        precision: str | None = None,
         metric: str = "ndcg@10",
         device: str | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 1000,
         verbose: bool = False,
     ) -> None:
         self.preset = preset
@@ -125,8 +106,23 @@ class NeuralRanker(Ranker):
         self.list_size = list_size
         self.check_every = check_every
         self.patience = patience
+        self.network = network
+        self.group_size = group_size
+        self.context = context
+        self.norm_input = norm_input
+        self.momentum = momentum
+        self.eps = eps
+        self.optimizer_momentum = optimizer_momentum
+        self.schedule = schedule
+        self.warmup = warmup
+        self.average = average
+        self.clip = clip
+        self.holdout = holdout
+        self.precision = precision
         self.metric = metric
         self.device = device
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
         self.verbose = verbose
 
     def mixture_weights(self) -> AnyArray:
@@ -157,19 +153,26 @@ class NeuralRanker(Ranker):
         torch = need_torch()
         from placings.losses import find_loss
         from placings.metrics import metric
-        from placings.training.loop import Plan
         from placings.training.loop import train as run
+        from placings.training.plans import Plan
 
         settings = self._settle()
         seed = 0 if self.random_state is None else int(self.random_state)
+        if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
+            train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
         train = train.replace(X=self._as_dense(train.X))
         self.transform_ = self._make_transform(seed).fit(train.X)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network_ = self._build(settings)
+        device = next(self.network_.parameters()).device
         plan = Plan(
-            settings.steps, settings.batch, settings.list_size, settings.optimizer, settings.lr,
-            settings.mixture_lr, settings.weight_decay, settings.check_every, settings.patience, seed,
+            steps=settings.steps, lists=settings.batch, longest=settings.list_size,
+            optimizer=settings.optimizer, lr=settings.lr, mixture_lr=settings.mixture_lr,
+            weight_decay=settings.weight_decay, check_every=settings.check_every, patience=settings.patience,
+            seed=seed, momentum=settings.optimizer_momentum, schedule=settings.schedule,
+            warmup=settings.warmup, average=settings.average, clip=settings.clip,
+            precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
         )  # fmt: skip
         loss = find_loss(settings.loss, draws=settings.draws)
         with show_rounds("training", settings.steps, self.verbose) as advance:
@@ -180,15 +183,20 @@ class NeuralRanker(Ranker):
                 plan,
                 valid=valid,
                 metric=metric(self.metric),
+                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+                checkpoint_every=self.checkpoint_every,
                 on_step=lambda step: advance(None),
             )
         if isinstance(self.transform_, Mixture):
             self.transform_.take_weights(self.network_.transform)
 
     def _score(self, X: Matrix) -> AnyArray:
+        return self._score_lists(X, None)
+
+    def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
         from placings.training.loop import score_rows
 
-        return score_rows(self.network_, self._as_dense(X))
+        return score_rows(self.network_, self._as_dense(X), offsets)
 
     def _missing_policy(self) -> str:
         return f"missing values are filled by the transform: {self.transform_.missing}"
@@ -227,24 +235,7 @@ class NeuralRanker(Ranker):
     # -- inside ------------------------------------------------------------------------------------
 
     def _settle(self) -> Settings:
-        if self.preset not in PRESETS:
-            raise UnknownName("preset", str(self.preset), PRESETS)
-        settings = PRESETS[self.preset]
-        given = {
-            name: getattr(self, name) for name in asdict(settings) if getattr(self, name, None) is not None
-        }
-        if "hidden" in given:
-            given["hidden"] = tuple(int(width) for width in given["hidden"])
-        settings = replace(settings, **given)
-        for name, least in (("steps", 1), ("batch", 1), ("check_every", 1), ("patience", 1), ("draws", 0)):
-            value = getattr(settings, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise BadInput(f"{name} must be a whole number of {least} or more. Got {value!r}.")
-        if not 0.0 <= settings.dropout < 1.0:
-            raise BadInput(f"dropout must be from 0 up to, but not, 1. Got {settings.dropout!r}.")
-        if not settings.lr > 0.0:
-            raise BadInput(f"lr must be above 0. Got {settings.lr!r}.")
-        return settings
+        return settle(self.preset, self.get_params(deep=False))
 
     def _make_transform(self, seed: int) -> Transform:
         if isinstance(self.transform, Transform):
@@ -258,14 +249,15 @@ class NeuralRanker(Ranker):
 
     def _build(self, settings: Settings) -> Any:
         torch = need_torch()
-        from placings.rankers.networks import FeedForward
+        from placings.rankers.networks import FeedForward, Stack
 
-        module = self.transform_.module()
         inputs = len(self.transform_.get_feature_names_out())
-        network = FeedForward(
-            module, inputs, settings.hidden, activation=settings.activation, dropout=settings.dropout,
+        layers = Stack(
+            inputs, settings.hidden, activation=settings.activation, dropout=settings.dropout,
             batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
+            norm_input=settings.norm_input,
         )  # fmt: skip
+        network = FeedForward(self.transform_.module(), layers)
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         return network.to(device)
 

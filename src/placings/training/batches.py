@@ -1,96 +1,129 @@
-"""Batches of lists: rows travel packed, scores alone are laid out per list.
+"""Batches of lists, drawn from nothing but the seed and the step's number.
 
-Everything about a step's batch follows from the seed and the step's number, so a run that was stopped goes
-on with the same batches.
+So a run that was stopped goes on with the same batches, and so do several processes that share them out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from placings.arrays import Ints
-from placings.data.ranking import RankingData
-from placings.metrics.order import sum_by_query
+from placings.training.packing import Group, group_lists
 
+if TYPE_CHECKING:
+    from torch import Tensor, device
 
-@dataclass(frozen=True)
-class Lists:
-    """Training data where the network is: `X` `[rows, features]`, `y` `[rows]`, `weight` `[queries]`."""
-
-    X: Tensor
-    y: Tensor
-    weight: Tensor | None
-    offsets: Ints
-
-    @classmethod
-    def of(cls, data: RankingData, device: torch.device) -> Lists:
-        """The data on a device, a query's weight being the mean of its rows'."""
-        dense = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
-        weight = None
-        if data.weight is not None:
-            mean = sum_by_query(data.weight, data.offsets) / np.maximum(data.sizes, 1)
-            weight = torch.tensor(mean, dtype=torch.float32, device=device)
-        return cls(
-            torch.tensor(dense, dtype=torch.float32, device=device),
-            torch.tensor(data.y, dtype=torch.float32, device=device),
-            weight,
-            data.offsets,
-        )
+    from placings.training.packing import Packed
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some lists: which rows, packed `[rows]`, and where each score belongs in `[lists, longest]`."""
+    """Some lists of the data, shortest first: which rows, packed, and what their randomness follows from."""
 
-    queries: Ints
-    rows: Ints
-    place: Ints
-    shape: tuple[int, int]
+    queries: Ints  # [lists]
+    rows: Ints  # [rows]
+    sizes: Ints  # [lists]
+    keys: Ints  # [lists]
 
-    def lay_out(self, packed: Tensor, fill: float = 0.0) -> Tensor:
-        """Packed values `[rows]` as `[lists, longest]`."""
-        flat = packed.new_full((self.shape[0] * self.shape[1],), fill)
-        place = torch.from_numpy(self.place).to(packed.device)
-        return flat.index_copy(0, place, packed).view(self.shape)
+    @cached_property
+    def starts(self) -> Ints:
+        """The first packed row of each list."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
+    def owner(self) -> Ints:
+        """The list of each packed row."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Lists of about equal length."""
+        return group_lists(self.sizes)
+
+    def pack(self, where: device) -> Packed:
+        """The same as tensors."""
+        import torch
+
+        from placings.training.packing import Packed
+
+        def send(values: Ints) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values)).to(where, non_blocking=True)
+
+        keys = self.keys.astype(np.uint32).view(np.int32)
+        return Packed(send(self.owner), send(self.starts), send(self.sizes), send(keys), self.groups)
 
 
-def draw_batch(offsets: Ints, step: int, *, lists: int, longest: int | None, seed: int) -> Batch:
-    """The batch of this step: `lists` queries in an order shuffled anew each epoch, `longest` rows of each.
+@dataclass(frozen=True)
+class Deck:
+    """The lists of a data set and how batches are drawn from them.
 
-    Queries of fewer than two rows are passed over: there is nothing to order. A longer list gives a random
-    choice of its rows, in their order.
+    Queries of fewer than two rows are passed over: there is nothing to order. Each epoch has an order of
+    its own; a batch may reach from one into the next. A list longer than `longest` gives a random choice of
+    its rows, in their order.
     """
-    usable = np.flatnonzero(np.diff(offsets) >= 2)
-    count = len(usable)
-    size = min(lists, count)
-    places = np.arange(step * size, (step + 1) * size)
-    queries = np.concatenate(
-        [
-            usable[
-                np.random.default_rng([seed, int(epoch)]).permutation(count)[
-                    places[places // count == epoch] % count
-                ]
+
+    offsets: Ints
+    lists: int
+    longest: int | None
+    seed: int
+
+    @cached_property
+    def usable(self) -> Ints:
+        """The queries that have something to order."""
+        return np.flatnonzero(np.diff(self.offsets) >= 2)
+
+    @property
+    def size(self) -> int:
+        """How many lists a batch has."""
+        return min(self.lists, len(self.usable))
+
+    def find_queries(self, step: int) -> Ints:
+        """The queries of a step, shortest list first."""
+        count, size = len(self.usable), self.size
+        places = np.arange(step * size, (step + 1) * size)
+        epochs = places // count
+        queries = np.concatenate(
+            [
+                self.usable[_shuffle(count, self.seed, int(epoch))[places[epochs == epoch] % count]]
+                for epoch in range(int(epochs[0]), int(epochs[-1]) + 1)
             ]
-            for epoch in np.unique(places // count)
-        ]
-    )
-    rng = np.random.default_rng([seed, step, 1])
-    chosen = [_choose_rows(offsets[q], offsets[q + 1], longest, rng) for q in queries]
-    sizes = np.array([len(rows) for rows in chosen])
-    width = int(sizes.max())
-    starts = np.cumsum(sizes) - sizes
-    rank = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
-    return Batch(
-        queries, np.concatenate(chosen), np.repeat(np.arange(size) * width, sizes) + rank, (size, width)
-    )
+        )
+        return np.asarray(queries[np.argsort(self.find_sizes(queries), kind="stable")])
+
+    def find_sizes(self, queries: Ints) -> Ints:
+        """How many rows each query gives."""
+        sizes = self.offsets[queries + 1] - self.offsets[queries]
+        return sizes if self.longest is None else np.minimum(sizes, self.longest)
+
+    def draw(self, step: int, *, part: int = 0, parts: int = 1) -> Batch:
+        """The batch of a step, or one of several parts of it."""
+        from placings.training.drawing import choose_rows, key_lists
+
+        queries = self.find_queries(step)[part::parts]
+        sizes = self.find_sizes(queries)
+        keys = key_lists(queries, self.seed, step)
+        rows = np.empty(int(sizes.sum()), dtype=np.int64)
+        choose_rows(self.offsets, queries, sizes, keys, rows)
+        return Batch(queries, rows, sizes, keys)
+
+    def bound(self, steps: int, groups: int = 4) -> tuple[int, tuple[Group, ...]]:
+        """The most rows of any batch, and groups wide enough for all: the fixed shape of a captured graph."""
+        borders = np.unique(np.linspace(0, self.size, groups + 1).astype(int))
+        widest, most = np.zeros(len(borders) - 1, dtype=np.int64), 0
+        for step in range(1 if self.size == len(self.usable) else steps):
+            sizes = self.find_sizes(self.find_queries(step))
+            most = max(most, int(sizes.sum()))
+            np.maximum(widest, sizes[borders[1:] - 1], out=widest)
+        return most, tuple(
+            Group(int(start), int(stop), int(width))
+            for start, stop, width in zip(borders[:-1], borders[1:], widest, strict=True)
+        )
 
 
-def _choose_rows(start: int, stop: int, longest: int | None, rng: np.random.Generator) -> Ints:
-    rows = np.arange(start, stop)
-    if longest is None or len(rows) <= longest:
-        return rows
-    return np.sort(rng.choice(rows, size=longest, replace=False))
+@lru_cache(maxsize=4)
+def _shuffle(count: int, seed: int, epoch: int) -> Ints:
+    return np.random.default_rng([seed, epoch]).permutation(count)

@@ -1,55 +1,37 @@
-"""The loop: draw lists, score packed rows, lay the scores out, take a step; check, keep the best, stop."""
+"""The loop: steps until the next check; check, keep the best, write a checkpoint, stop when it is time."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import Floats
+from placings.arrays import Floats, Ints
 from placings.data.ranking import RankingData
-from placings.errors import PlacingsError, PlacingsWarning, UnknownName
+from placings.errors import PlacingsWarning
 from placings.losses import Loss
 from placings.metrics import Metric
-from placings.training.batches import Lists, draw_batch
-from placings.transforms.mixing import MixtureLayer
-
-ROWS_AT_ONCE = 65_536
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to train: what a run's folder would keep of it."""
-
-    steps: int
-    lists: int
-    longest: int | None
-    optimizer: str
-    lr: float
-    mixture_lr: float | None
-    weight_decay: float
-    check_every: int
-    patience: int
-    seed: int
-
-
-@dataclass
-class History:
-    """What happened: loss and gradient norm of each step, the metric of each check, the best step."""
-
-    loss: list[float] = field(default_factory=list)
-    gradient: list[float] = field(default_factory=list)
-    checks: list[tuple[int, float]] = field(default_factory=list)
-    best_step: int = 0
-
-
-class Diverged(PlacingsError):
-    """The loss is no number any more; the message says at which step and what may be done."""
+from placings.training.batches import Deck
+from placings.training.checkpoints import (
+    Checkpoint,
+    mark_run,
+    pack_optimizer,
+    read_checkpoint,
+    unpack_optimizer,
+    write_checkpoint,
+)
+from placings.training.optimizers import Pacer, RunningMean, make_optimizer
+from placings.training.packing import pack_lists
+from placings.training.plans import Diverged, History, Plan
+from placings.training.processes import join_processes
+from placings.training.sources import ROWS_AT_ONCE, Source, cut_queries, send_rows
+from placings.training.steps import Job, Trace, take_steps
 
 
 def train(
@@ -60,115 +42,197 @@ def train(
     *,
     valid: RankingData | None = None,
     metric: Metric | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 1000,
+    resident: bool | None = None,
+    graph: bool | None = None,
     on_step: Callable[[int], object] = lambda step: None,
 ) -> History:
-    """Train `model` (packed rows `[rows, features]` → scores `[rows]`) in place; the best check is kept.
+    """Train `model` (see `rankers.networks.Network`) in place; the weights of the best check are kept.
 
-    Dropout and Gumbel noise are drawn from torch's generator, seeded by the seed and the step. Without
-    `valid` all steps are taken and the last weights stay.
+    Without `valid` all steps are taken and the last weights stay. With `checkpoint`, a file, the run's state
+    is written there every so many steps, and a run that finds one of its own goes on from it: to the same
+    bits on a CPU. On a GPU the whole step is captured as a CUDA graph unless `graph` is False.
     """
     device = next(model.parameters()).device
-    lists = Lists.of(data, device)
     if not (np.diff(data.offsets) >= 2).any():
         warnings.warn("no query has two rows, so there is nothing to learn.", PlacingsWarning, stacklevel=2)
         model.eval()
         return History()
-    optimizer = make_optimizer(model, plan)
-    history, best, kept = History(), -np.inf, None
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        for step in range(plan.steps):
-            torch.manual_seed(plan.seed * 1_000_003 + step)
-            model.train()
-            batch = draw_batch(lists.offsets, step, lists=plan.lists, longest=plan.longest, seed=plan.seed)
-            rows = torch.from_numpy(batch.rows).to(device)
-            scores = batch.lay_out(model(lists.X[rows]))  # [lists, longest]
-            labels = batch.lay_out(lists.y[rows])
-            mask = batch.lay_out(torch.ones_like(lists.y[rows])) > 0
-            queries = torch.from_numpy(batch.queries).to(device)
-            weights = None if lists.weight is None else lists.weight[queries]
-            value = loss(scores, labels, mask, weights=weights).mean() + find_penalty(model)
-            optimizer.zero_grad(set_to_none=True)
-            value.backward()  # type: ignore[no-untyped-call]
-            norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
-            history.loss.append(float(value.detach()))
-            history.gradient.append(norm)
-            if not np.isfinite(history.loss[-1]) or not np.isfinite(norm):
-                raise Diverged(_say_diverged(step, batch.queries, data, history.loss[-1]))
-            optimizer.step()
-            on_step(step + 1)
-            last = step + 1 == plan.steps
-            if valid is None or metric is None or ((step + 1) % plan.check_every and not last):
-                continue
-            mean = check_model(model, valid, metric)
-            history.checks.append((step + 1, mean))
-            if mean > best or kept is None:
-                best, history.best_step = mean, step + 1
-                kept = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-            elif step + 1 - history.best_step >= plan.patience * plan.check_every:
-                break
-    if kept is not None:
+    job = _set_up(model, loss, data, plan, device, resident)
+    job.processes.agree(model)
+    mark = mark_run(plan, repr(loss), data, model) if checkpoint is not None else {}
+    step, history, best, kept = _resume(job, checkpoint, mark)
+    history.metric = "" if metric is None else str(metric)
+    take = _choose_runner(job, graph)
+    try:
+        while step < plan.steps and not _is_over(plan, history, step, valid):
+            stop = _find_stop(plan, step, checkpoint_every if checkpoint else None)
+            trace = take(step, stop, on_step)
+            _note(history, trace, job, data, step)
+            step = stop
+            if valid is not None and metric is not None and (step % plan.check_every == 0 or step == plan.steps):
+                with job.mean.swapped_in() if job.mean is not None else nullcontext():
+                    value = check_model(model, valid, metric)
+                    history.checks.append((step, value))
+                    if value > best or not kept:
+                        best, history.best_step, kept = value, step, _copy_state(model)
+            if checkpoint is not None and step % checkpoint_every == 0:
+                _save(checkpoint, job, step, history, best, kept, mark)
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            warnings.warn(
+                f"stopped; fit again with the same settings to go on from {checkpoint}.",
+                PlacingsWarning,
+                stacklevel=2,
+            )
+        raise
+    if checkpoint is not None and step % checkpoint_every:
+        _save(checkpoint, job, step, history, best, kept, mark)
+    if kept:
         model.load_state_dict(kept)
     else:
-        history.best_step = plan.steps
+        history.best_step = step
+        if job.mean is not None:
+            model.load_state_dict({**model.state_dict(), **job.mean.mean})
     model.eval()
     return history
 
 
 def check_model(model: nn.Module, data: RankingData, metric: Metric) -> float:
     """The mean of a metric; larger is better (metrics of which less is better are turned round)."""
-    values = metric(score_rows(model, data.X), data.y, data.offsets)
+    values = metric(score_rows(model, data.X, data.offsets), data.y, data.offsets)
     mean = float(np.nanmean(values)) if not np.isnan(values).all() else 0.0
     return -mean if metric.lower_is_better else mean
 
 
-def score_rows(model: nn.Module, X: Any) -> Floats:
-    """Scores of rows, dense or CSR, in pieces and without gradients."""
+def score_rows(model: Any, X: Any, offsets: Ints | None = None) -> Floats:
+    """Scores of rows, dense or CSR, whole queries at a time and without gradients; None: one query."""
     device = next(model.parameters()).device
+    was = model.training
     model.eval()
+    borders = np.array([0, X.shape[0]]) if offsets is None else offsets
     out = np.empty(X.shape[0], dtype=np.float64)
+    blocks = cut_queries(borders, ROWS_AT_ONCE)
+    if offsets is None and not model.needs_lists:
+        ends = [*range(0, X.shape[0], ROWS_AT_ONCE), X.shape[0]]
+        blocks = iter([(a, b, np.array([0, b - a])) for a, b in zip(ends[:-1], ends[1:], strict=True)])
     with torch.no_grad():
-        for start in range(0, X.shape[0], ROWS_AT_ONCE):
-            part = X[start : start + ROWS_AT_ONCE]
-            dense = part if isinstance(part, np.ndarray) else part.toarray()
-            rows = torch.tensor(dense, dtype=torch.float32, device=device)
-            out[start : start + len(dense)] = model(rows).double().cpu().numpy()
+        for start, stop, inside in blocks:
+            prepared = model.prepare(send_rows(X[start:stop], device), torch.from_numpy(inside).to(device))
+            packed = pack_lists(inside, device) if model.needs_lists else None
+            out[start:stop] = model(prepared, packed).double().cpu().numpy()
+    model.train(was)
     return out
 
 
-def make_optimizer(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
-    """The optimizer; the parameters of a mixture may have a learning rate of their own."""
-    mixtures = [layer for layer in model.modules() if isinstance(layer, MixtureLayer)]
-    own = {id(parameter) for layer in mixtures for parameter in layer.parameters()}
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in model.parameters() if id(p) not in own], "lr": plan.lr},
-        {
-            "params": [p for p in model.parameters() if id(p) in own],
-            "lr": plan.mixture_lr or plan.lr,
-            "weight_decay": 0.0,
-        },
-    ]
-    groups = [group for group in groups if group["params"]]
-    if plan.optimizer == "adagrad":  # as Keras starts it
-        return torch.optim.Adagrad(groups, lr=plan.lr, initial_accumulator_value=0.1, eps=1e-7)
-    if plan.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=plan.lr, weight_decay=plan.weight_decay)
-    if plan.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=plan.lr)
-    raise UnknownName("optimizer", plan.optimizer, ("adagrad", "adamw", "sgd"))
-
-
-def find_penalty(model: nn.Module) -> Tensor | float:
-    """What layers ask to be added to the loss, such as a mixture's entropy."""
-    penalty: Tensor | float = 0.0
-    for layer in model.modules():
-        if isinstance(layer, MixtureLayer) and layer.entropy:
-            penalty = penalty + layer.regularisation()
-    return penalty
-
-
-def _say_diverged(step: int, queries: Any, data: RankingData, value: float) -> str:
-    first = data.qids.tolist()[int(queries[0])]
-    return (
-        f"the loss is {value} at step {step + 1}, in a batch of {len(queries)} queries that begins with "
-        f"{first!r}. Lower lr, or transform the features (transform='cdf' bounds them)."
+def _set_up(
+    model: nn.Module, loss: Loss, data: RankingData, plan: Plan, device: torch.device, resident: bool | None
+) -> Job:
+    optimizer = make_optimizer(model, plan)
+    return Job(
+        model,
+        loss,
+        plan,
+        Deck(data.offsets, plan.lists, plan.longest, plan.seed),
+        Source(model, data, device, resident=resident),
+        optimizer,
+        Pacer(optimizer, plan),
+        RunningMean(model, plan.average) if plan.average else None,
+        join_processes(device),
     )
+
+
+def _choose_runner(job: Job, graph: bool | None) -> Callable[[int, int, Callable[[int], object]], Trace]:
+    if graph is None:
+        graph = job.source.device.type == "cuda"
+    if graph and job.source.prepared is not None and job.processes.count == 1:
+        from placings.training.graphs import GraphRunner
+
+        return GraphRunner(job).take_steps
+    return lambda start, stop, on_step: take_steps(job, start, stop, on_step)
+
+
+def _find_stop(plan: Plan, step: int, every: int | None) -> int:
+    """The step at which something is to be done next."""
+    nexts = [plan.steps, (step // plan.check_every + 1) * plan.check_every]
+    if every is not None:
+        nexts.append((step // every + 1) * every)
+    return min(nexts)
+
+
+def _is_over(plan: Plan, history: History, step: int, valid: RankingData | None) -> bool:
+    waited = step - history.best_step
+    return valid is not None and bool(history.checks) and waited >= plan.patience * plan.check_every
+
+
+def _note(history: History, trace: Trace, job: Job, data: RankingData, step: int) -> None:
+    history.loss += trace.loss
+    history.gradient += trace.gradient
+    history.lr += trace.lr
+    trouble = trace.find_trouble()
+    if trouble is not None:
+        raise Diverged(_say_diverged(job, data, trace, step, trouble))
+
+
+def _say_diverged(job: Job, data: RankingData, trace: Trace, start: int, trouble: int) -> str:
+    step = start + trouble
+    batch = job.deck.draw(step, part=job.processes.rank, parts=job.processes.count)
+    what = "loss" if not np.isfinite(trace.loss[trouble]) else "gradient"
+    value = trace.loss[trouble] if what == "loss" else trace.gradient[trouble]
+    query = int(batch.queries[trace.bad[trouble]])
+    rows = slice(int(data.offsets[query]), int(data.offsets[query + 1]))
+    found = f"in query {data.qids.tolist()[query]!r}" if what == "loss" else "though every list's loss is finite"
+    wild = [n for n, t in job.model.state_dict().items() if t.is_floating_point() and not t.isfinite().all()]
+    if wild:
+        found += f"; {wild[0]} is not finite any more"
+    elif isinstance(data.X, np.ndarray):
+        size = np.nan_to_num(np.abs(np.asarray(data.X[rows], dtype=np.float64)), nan=0.0)
+        place = int(size.max(axis=0).argmax()) if size.size else 0
+        found += f", whose largest value is {size.max():.3g} in feature {data.feature_names[place]!r}"
+    return (
+        f"the {what} is {value} at step {step + 1}, {found}. Lower lr, clip gradients (clip=1.0), or transform "
+        "the features (transform='cdf' bounds them)."
+    )
+
+
+def _copy_state(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def _save(
+    path: Path,
+    job: Job,
+    step: int,
+    history: History,
+    best: float,
+    kept: dict[str, Tensor],
+    mark: dict[str, Any],
+) -> None:
+    if job.processes.rank == 0:
+        tensors, plain = pack_optimizer(job.optimizer)
+        tensors |= {f"model.{name}": tensor for name, tensor in job.model.state_dict().items()}
+        tensors |= {f"kept.{name}": tensor for name, tensor in kept.items()}
+        if job.mean is not None:
+            tensors |= {f"mean.{name}": tensor for name, tensor in job.mean.mean.items()}
+            plain["count"] = job.mean.count
+        value = best if np.isfinite(best) else None
+        write_checkpoint(path, Checkpoint(step, history, value, tensors, plain), mark)  # type: ignore[arg-type]
+    job.processes.wait()
+
+
+def _resume(
+    job: Job, path: Path | None, mark: dict[str, Any]
+) -> tuple[int, History, float, dict[str, Tensor]]:
+    found = None if path is None else read_checkpoint(path, mark)
+    if found is None:
+        return 0, History(), -np.inf, {}
+    device = job.source.device
+    job.model.load_state_dict(found.part("model"))
+    unpack_optimizer(job.optimizer, found)
+    if job.mean is not None:
+        for name, tensor in found.part("mean").items():
+            job.mean.mean[name].copy_(tensor)
+        job.mean.count = int(found.optimizer["count"])
+    kept = {name: tensor.to(device) for name, tensor in found.part("kept").items()}
+    return found.step, found.history, -np.inf if found.best is None else found.best, kept

@@ -37,6 +37,14 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
         raise NotImplementedError
 
+    def expand(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """What of filled rows can be computed once, whatever is learned later; `mix` does the rest."""
+        return x if any(True for _ in self.parameters()) else self(x, offsets)
+
+    def mix(self, expanded: Tensor) -> Tensor:
+        """The layer's output from `expand`ed rows; the two together are `forward`."""
+        return self(expanded) if any(True for _ in self.parameters()) else expanded
+
 
 class Prepared(Layer):
     """Missing values filled, then the function, then the indicator columns; what `module()` returns.
@@ -58,6 +66,21 @@ class Prepared(Layer):
     def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
         out: Tensor = self.function(self.fill_in(x), offsets)
         return out if not self.flagged else torch.cat([out, self.flag(x, out)], dim=1)
+
+    def prepare(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """What does not depend on anything learned, flat: `[rows, …]`; `finish` makes `forward` of it."""
+        out = self.function.expand(self.fill_in(x), offsets).flatten(1)
+        return out if not self.flagged else torch.cat([out, self.flag(x, out)], dim=1)
+
+    def finish(self, prepared: Tensor) -> Tensor:
+        """`forward` of rows that were `prepare`d."""
+        width = prepared.shape[1] - self.flagged
+        rows, flags = prepared[:, :width], prepared[:, width:]
+        features = self.fill.shape[0]
+        if width != features:
+            rows = rows.unflatten(1, (width // features, features))
+        out = self.function.mix(rows)
+        return out if not self.flagged else torch.cat([out, flags.to(out.dtype)], dim=1)
 
     def fill_in(self, x: Tensor) -> Tensor:
         """Rows without missing or infinite values, at least float32."""

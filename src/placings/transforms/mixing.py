@@ -85,6 +85,7 @@ class MixtureLayer(Layer):
 
     def mix(self, bases: Tensor) -> Tensor:
         """The mixture of `expand`ed rows `[rows, features]`."""
+        bases = bases if bases.ndim == 3 else bases.unsqueeze(1)
         return (bases * self.shares().t()).sum(dim=1)
 
     def logits(self) -> Tensor:

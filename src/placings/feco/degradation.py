@@ -1,0 +1,372 @@
+"""`degrade`: what would it cost if a feature lost some of its coverage?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import Floats
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, UnknownName
+from placings.evaluation.importance import Importance
+from placings.evaluation.scoring import name_metrics
+from placings.evaluation.significance import check_count, check_share, mean_known
+from placings.feco.effects import WHERE, Degradation, Effect, sort_importance
+from placings.feco.masking import (
+    TEST,
+    TRAIN,
+    VALID,
+    Rule,
+    Units,
+    check_drops,
+    check_seed,
+    check_value,
+    choose_candidates,
+    count_units,
+    darken,
+    draw_order,
+    score_each,
+    take_column,
+)
+from placings.feco.subjects import Subject, as_ranking, choose_features, weigh_features
+from placings.metrics.names import Metric, measure
+
+DRAWS = {"test": 20, "train+test": 3}
+
+
+def degrade(
+    ranker: Any,
+    train: Any,
+    test: Any,
+    features: str | int | Sequence[str | int],
+    *,
+    drops: Sequence[float] = (0.05, 0.25, 0.5),
+    where: str | Sequence[str] = "test",
+    value: float = 0.0,
+    of: str = "covered",
+    unit: str = "event",
+    rule: Rule = "non_zero",
+    draws: int | Mapping[str, int] | None = None,
+    metrics: str | Metric | Sequence[str | Metric] = ("ndcg@4", "ndcg@8"),
+    metric: Callable[[Any, Any], float] | None = None,
+    lower_is_better: bool = False,
+    response_method: str = "predict",
+    importance: str | Importance | Mapping[str, float] | None = None,
+    valid: Any = None,
+    alpha: float = 0.05,
+    level: float = 0.95,
+    bootstrap: int = 1000,
+    permutations: int = 10_000,
+    progress: bool = False,
+    random_state: int = 0,
+    **options: Any,
+) -> Degradation:
+    """Take a feature's values away in a share of the events, score again or retrain, and say what was lost.
+
+    For each feature, each of `drops` and each of `draws`, a seeded share of events loses the feature: `value`
+    (0, as engines fill in, or NaN) stands in all their rows. A query's metric is averaged over the draws and
+    paired with its own on the full data; intervals are bootstraps over queries, tests flip signs, corrected
+    by Holm over features × drops × metrics.
+
+    - `where="test"` scores the masked test data with the ranker as it is (20 draws); `"train+test"` masks
+      training (and `valid`) and test data alike and retrains a clone in each draw (3), against clones
+      that were trained on the full data with the same seeds; a list asks for both.
+    - `of="covered"`: the share is of the events that have the feature, so coverage falls by just that share of
+      itself. `of="all"`: of all events, drawn whether they have it or not.
+    - `unit="event"`, the paper's: what loses the feature is a search with all its rows. `"row"`: single rows,
+      as when items, not searches, lack a value. An event has a feature if any of its rows has, by `rule`.
+    - `features`: names, places from 0, `"top:5"` (the most important ones), `"random:top:10"` (one of them),
+      or a list. `importance` is a kind of `rank_importance`, an Importance or a mapping; None takes
+      a tree's gains, a linear ranker's contributions, and permutation for others if it must be known.
+    - `metric(y_true, y_pred)` in place of `metrics` judges a regression or a classification, with
+      `lower_is_better` and scikit-learn's `response_method`; `train` and `test` may then be `(X, y)` or
+      `(X, y, event)`. Such a number has no query: interval and p-value bootstrap events and draws together.
+
+    `ranker` is anything with `predict`; `train` may be None if nothing is retrained. Masks of one draw are
+    nested (dark at 5 % is dark at 25 %) and depend on `random_state` and the feature's name only, so rankers
+    are compared on the same masks. `options` (`empty=`, `ties=`, …) go to the metrics.
+
+    >>> from placings.data.synthetic import make_ranking
+    >>> from placings.rankers.linear import LinearRanker
+    >>> train, test = make_ranking(60, n_features=3, mean_size=20, random_state=0).data.split(.5, .5,
+    ...     random_state=0)
+    >>> found = degrade(LinearRanker("ridge").fit(train), train, test, "top:1", drops=(0.5,))
+    >>> loss = found.losses[0]
+    >>> loss.metric, loss.coverage_before, loss.coverage_after, loss.lost > 0
+    ('ndcg@4', 1.0, 0.5, True)
+
+    Gope, Sugandharaju, Kotalwar and Salaka, Measuring feature quality for improved ranking performance,
+    SIGIR eCom 2023, §4.2 and §4.3.
+    """
+    places = _list_places(where)
+    seed = check_seed(random_state)
+    check_share("alpha", alpha)
+    asked = {
+        "drops": check_drops(drops), "where": places, "value": check_value(value, rule), "of": of,
+        "unit": unit, "rule": rule, "draws": _count_draws(draws, places), "callable": metric is not None,
+        "lower_is_better": lower_is_better, "alpha": alpha, "level": level, "bootstrap": bootstrap,
+        "permutations": permutations, "random_state": seed, **options,
+    }  # fmt: skip
+    data = as_ranking(test, "test")
+    subject = Subject(ranker, response_method)
+    trained = None if train is None else as_ranking(train, "train")
+    if "train+test" in places:
+        if trained is None:
+            raise BadInput("where='train+test' retrains, so it needs train. Got None.")
+        subject.check_clonable()
+    judge = Judge(data, metrics, metric, options, bootstrap, seed)
+    known = weigh_features(subject, importance, trained if trained is not None else data)
+    chosen = choose_features(features, data.feature_names, known, seed)
+    held = None if valid is None else as_ranking(valid, "valid")
+    run = Run(subject, trained, held, data, judge, asked, importance)
+    baseline, effects = {}, []
+    first = known(needed=False)
+    with _show(len(chosen), places, asked, progress) as advance:
+        for place in places:
+            base = run.score_full(place)
+            if base.importance is not None:
+                first = base.importance
+            baseline[place] = judge.average(base.predictions)
+            for name, how in chosen:
+                found = run.mask_test(name) if place == "test" else run.retrain(name, advance)
+                effects += [run.summarise(name, how, place, drop, base, *found[drop]) for drop in found]
+                if place == "test":
+                    advance(None)
+    return Degradation(baseline, tuple(effects), asked, first)
+
+
+# -- judging -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The metrics of predictions on the test data: of each query, or of a callable's one number."""
+
+    data: RankingData
+    metrics: Any
+    function: Callable[[Any, Any], float] | None
+    options: Mapping[str, Any]
+    bootstrap: int
+    seed: int
+
+    def __call__(self, predictions: Floats) -> dict[str, Floats]:
+        data = self.data
+        if self.function is not None:
+            if self.options:
+                raise BadInput(f"a callable metric takes no options. Got {', '.join(sorted(self.options))}.")
+            name = getattr(self.function, "__name__", "metric")
+            return {name: np.array([float(self.function(data.y, predictions))])}
+        return measure(name_metrics(self.metrics), predictions, data.y, data.offsets, **self.options)
+
+    def average(self, draws: Sequence[Floats]) -> dict[str, Floats]:
+        """Each query's values, averaged over draws."""
+        measured = [self(each) for each in draws]
+        return {name: np.mean([each[name] for each in measured], axis=0) for name in measured[0]}
+
+    def spread(self, draws: Sequence[Floats]) -> dict[str, float]:
+        """How much the mean differs from draw to draw: its standard deviation; 0 of one draw."""
+        measured = [self(each) for each in draws]
+        if len(measured) < 2:
+            return dict.fromkeys(measured[0], 0.0)
+        means = {n: [float(mean_known(each[n][:, None])[0]) for each in measured] for n in measured[0]}
+        return {name: float(np.std(values, ddof=1)) for name, values in means.items()}
+
+    def replicate(self, full: Sequence[Floats], degraded: Sequence[Floats]) -> dict[str, Floats]:
+        """A callable's losses over resampled events and a random draw each `[bootstrap]`; what fails is left out."""
+        if self.function is None:
+            return {}
+        import warnings
+
+        rng = np.random.default_rng([self.seed, 1])
+        queries = self.data.n_queries
+        losses = []
+        for _ in range(self.bootstrap):
+            picked = rng.integers(0, queries, queries)
+            rows = _list_rows(self.data, picked)
+            draw = int(rng.integers(0, len(degraded)))
+            before, after = full[draw % len(full)], degraded[draw]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a resample may lack a class; it gives NaN and is left out
+                y = self.data.y[rows]
+                losses.append(float(self.function(y, before[rows])) - float(self.function(y, after[rows])))
+        found = np.array(losses)
+        return {getattr(self.function, "__name__", "metric"): found[np.isfinite(found)]}
+
+
+def _list_rows(data: RankingData, queries: Any) -> Any:
+    sizes = data.sizes[queries]
+    ends = np.cumsum(sizes)
+    return np.repeat(data.offsets[:-1][queries] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
+# -- one run -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Base:
+    """Predictions on the full test data, one a seed, and the importance of what made them."""
+
+    predictions: list[Floats]
+    importance: Importance | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `degrade` does for each feature, with everything it needs."""
+
+    subject: Subject
+    train: RankingData | None
+    valid: RankingData | None
+    test: RankingData
+    judge: Judge
+    asked: Mapping[str, Any]
+    kind: Any
+    units: dict[int, Units] = field(default_factory=dict)
+
+    def score_full(self, place: str) -> Base:
+        """The full data's predictions: of the ranker as it is, or of clones, one for each seed."""
+        if place == "test":
+            predictions = [self.subject.predict(self.test)]
+            if all(np.isnan(values).all() for values in self.judge(predictions[0]).values()):
+                raise BadInput(
+                    "no query of the test data can be scored: nothing is relevant. Check its labels."
+                )
+            return Base(predictions)
+        assert self.train is not None
+        count = self.asked["draws"][place] if self.subject.is_random else 1
+        clones = [self._fit(self.train, self.valid, draw) for draw in range(count)]
+        found = [self._weigh(clone, self.train) for clone in clones]
+        return Base([clone.predict(self.test) for clone in clones], _average(found))
+
+    def mask_test(self, name: str) -> dict[float, tuple[list[Floats], list[float], None]]:
+        """Predictions of the ranker on masked test data: for each drop, one a draw."""
+        masks, coverages = [], []
+        drops = self.asked["drops"]
+        for draw in range(self.asked["draws"]["test"]):
+            for drop in drops:
+                dark, after = self._mask(self.test, name, draw, drop, TEST)
+                masks.append(dark)
+                coverages.append(after)
+        scored = list(
+            score_each(
+                self.subject.predict,
+                self.test,
+                name,
+                masks,
+                self.asked["value"],
+                rowwise=self.subject.rowwise,
+            )
+        )
+        step = len(drops)
+        return {drop: (scored[i::step], coverages[i::step], None) for i, drop in enumerate(drops)}
+
+    def retrain(
+        self, name: str, advance: Callable[[float | None], None]
+    ) -> dict[float, tuple[list[Floats], list[float], dict[str, float] | None]]:
+        """Predictions of clones that were trained and tested with the feature masked."""
+        assert self.train is not None
+        found: dict[float, tuple[list[Floats], list[float], dict[str, float] | None]] = {}
+        for drop in self.asked["drops"]:
+            predictions, coverages, weighed = [], [], []
+            for draw in range(self.asked["draws"]["train+test"]):
+                train, valid = (
+                    None
+                    if part is None
+                    else darken(
+                        part, {name: self._mask(part, name, draw, drop, number)[0]}, self.asked["value"]
+                    )
+                    for part, number in ((self.train, TRAIN), (self.valid, VALID))
+                )
+                assert train is not None
+                clone = self._fit(train, valid, draw)
+                dark, after = self._mask(self.test, name, draw, drop, TEST)
+                predictions.append(clone.predict(darken(self.test, {name: dark}, self.asked["value"])))
+                coverages.append(after)
+                weighed.append(self._weigh(clone, train))
+                advance(None)
+            mean = _average(weighed)
+            after_all = None if mean is None else {each: mean[each] for each in mean.names}
+            found[drop] = (predictions, coverages, after_all)
+        return found
+
+    def summarise(
+        self,
+        name: str,
+        how: str,
+        place: str,
+        drop: float,
+        base: Base,
+        predictions: list[Floats],
+        coverages: list[float],
+        importance: dict[str, float] | None,
+    ) -> Effect:
+        units = self._count(self.test)
+        covered = units.cover(take_column(self.test.X, self.test._place(name)), self.asked["rule"])
+        return Effect(
+            name, how, place, drop, len(predictions), units.count, float(covered.mean()),
+            float(np.mean(coverages)), self.judge.average(predictions), self.judge.spread(predictions),
+            self.judge.replicate(base.predictions, predictions), importance,
+        )  # fmt: skip
+
+    def _mask(self, data: RankingData, name: str, draw: int, drop: float, part: int) -> tuple[Any, float]:
+        """The rows that go dark, and the coverage that is left."""
+        asked, units = self.asked, self._count(data)
+        covered = units.cover(take_column(data.X, data._place(name)), asked["rule"])
+        order = draw_order(choose_candidates(covered, asked["of"]), asked["random_state"], name, draw, part)
+        gone = order.first(drop)
+        left = covered.copy()
+        left[gone] = False
+        return units.spread(gone), float(left.mean()) if len(left) else float("nan")
+
+    def _count(self, data: RankingData) -> Units:
+        return self.units.setdefault(id(data), count_units(data, self.asked["unit"]))
+
+    def _fit(self, train: RankingData, valid: RankingData | None, draw: int) -> Subject:
+        return self.subject.refit(train, valid, self.asked["random_state"] + draw)
+
+    def _weigh(self, clone: Subject, train: RankingData) -> Importance | None:
+        kind = self.kind if isinstance(self.kind, str) else None
+        return weigh_features(clone, kind, train)(needed=kind is not None)
+
+
+def _average(found: Sequence[Importance | None]) -> Importance | None:
+    known = [each for each in found if each is not None]
+    if not known:
+        return None
+    means = {name: float(np.mean([each[name] for each in known])) for name in known[0].names}
+    return sort_importance(known[0].kind, known[0].meaning, means)
+
+
+# -- arguments ---------------------------------------------------------------------------------------
+
+
+def _list_places(where: str | Sequence[str]) -> tuple[str, ...]:
+    places = (where,) if isinstance(where, str) else tuple(where)
+    for place in places:
+        if place not in WHERE:
+            raise UnknownName("place to take coverage away (where=)", str(place), WHERE)
+    if not places or len(set(places)) != len(places):
+        raise BadInput(f"where must be 'test', 'train+test' or a list of both. Got {where!r}.")
+    return places
+
+
+def _count_draws(draws: int | Mapping[str, int] | None, places: Sequence[str]) -> dict[str, int]:
+    given = {} if draws is None else draws if isinstance(draws, Mapping) else dict.fromkeys(WHERE, draws)
+    for place in given:
+        if place not in WHERE:
+            raise UnknownName("place in draws", str(place), WHERE)
+    counts = {place: given.get(place, DRAWS[place]) for place in places}
+    for count in counts.values():
+        check_count("draws", count, least=1)
+    return counts
+
+
+def _show(features: int, places: Sequence[str], asked: Mapping[str, Any], wanted: bool) -> Any:
+    from placings.rankers.boosting import show_rounds
+
+    fits = len(asked["drops"]) * asked["draws"].get("train+test", 0)
+    steps = features * sum(1 if place == "test" else fits for place in places)
+    return show_rounds("degrade", steps, wanted)

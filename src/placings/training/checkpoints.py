@@ -1,0 +1,128 @@
+"""Checkpoints: all that a run needs to go on as if nothing had happened, in one file, whole or not at all.
+
+Tensors and plain JSON in a safetensors file: nothing in it can be executed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from placings.data.ranking import RankingData
+from placings.data.streams import write_atomically
+from placings.errors import BadFile
+from placings.training.plans import History, Plan
+
+FORMAT = 1
+
+
+@dataclass
+class Checkpoint:
+    """Where a run stands after `step` steps."""
+
+    step: int
+    history: History
+    best: float
+    tensors: dict[str, Tensor]  # "model.…", "kept.…", "mean.…", "optimizer.…"
+    optimizer: dict[str, Any]
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part, without its name."""
+        return {
+            key.removeprefix(f"{name}."): tensor
+            for key, tensor in self.tensors.items()
+            if key.startswith(f"{name}.")
+        }
+
+
+def mark_run(plan: Plan, loss: str, data: RankingData, model: torch.nn.Module) -> dict[str, Any]:
+    """What must be equal for a checkpoint to be this run's."""
+    import hashlib
+
+    seal = hashlib.sha256()
+    for array in (data.offsets, data.y):
+        seal.update(np.ascontiguousarray(array).tobytes())
+    for block in range(0, data.n_rows, max(1, data.n_rows // 64)):
+        row = data.X[block : block + 1]
+        seal.update(np.ascontiguousarray(row if isinstance(row, np.ndarray) else row.toarray()).tobytes())
+    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    return {"plan": asdict(plan), "loss": loss, "data": seal.hexdigest(), "shapes": shapes}
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint, mark: dict[str, Any]) -> None:
+    """Write the file beside, then rename: a reader sees the old one or the new one."""
+    from safetensors.torch import save_file
+
+    facts = {
+        "format": FORMAT,
+        "step": checkpoint.step,
+        "best": checkpoint.best,
+        "history": checkpoint.history.to_dict(),
+        "optimizer": checkpoint.optimizer,
+        "mark": mark,
+    }
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in checkpoint.tensors.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(path) as temporary:
+        save_file(plain, str(temporary), metadata={"placings": json.dumps(facts)})
+
+
+def read_checkpoint(path: Path, mark: dict[str, Any]) -> Checkpoint | None:
+    """The checkpoint of this run, None if there is none; one of another run is refused."""
+    if not path.exists():
+        return None
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            facts = json.loads((file.metadata() or {}).get("placings", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+        raise BadFile(path, f"is no checkpoint of placings: {error}. Delete it to start anew.") from error
+    if facts.get("format") != FORMAT:
+        raise BadFile(path, "is no checkpoint of placings. Delete it to start anew.")
+    other = [name for name in mark if json.loads(json.dumps(mark[name])) != facts["mark"].get(name)]
+    if other:
+        raise BadFile(
+            path,
+            f"belongs to another run: {_say_difference(mark, facts['mark'], other)}. Delete it to start "
+            "anew, or name another checkpoint.",
+        )
+    history = History.from_dict(facts["history"])
+    return Checkpoint(facts["step"], history, facts["best"], tensors, facts["optimizer"])
+
+
+def _say_difference(ours: dict[str, Any], theirs: dict[str, Any], names: list[str]) -> str:
+    if "plan" in names:
+        plan, old = ours["plan"], theirs.get("plan", {})
+        changed = [f"{key} was {old.get(key)!r}, is {plan[key]!r}" for key in plan if plan[key] != old.get(key)]
+        return "; ".join(changed[:3])
+    return " and ".join({"data": "its data", "loss": "its loss", "shapes": "its network"}[n] for n in names) + " differ"
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """An optimizer's state as tensors and plain facts."""
+    state = optimizer.state_dict()
+    tensors, plain = {}, {}
+    for number, values in state["state"].items():
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{number}.{name}"] = value
+            else:
+                plain[f"{number}.{name}"] = value
+    return tensors, {"values": plain}
+
+
+def unpack_optimizer(optimizer: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
+    """The reverse: the state of `pack_optimizer` put back; learning rates are the plan's."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in {**checkpoint.part("optimizer"), **checkpoint.optimizer["values"]}.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

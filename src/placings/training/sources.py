@@ -1,0 +1,129 @@
+"""Where a step's rows come from: prepared once and held beside the network, or streamed from a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from placings.arrays import Floats, Ints
+from placings.data.ranking import RankingData
+from placings.metrics.order import sum_by_query
+
+ROWS_AT_ONCE = 65_536
+SHARE_OF_MEMORY = 0.5  # of what is free; beyond it rows are streamed
+
+
+class Model(Protocol):
+    """What the loop asks of a network; see `rankers.networks.Network`."""
+
+    def prepare(self, rows: Any, offsets: Tensor | None = None) -> Any: ...
+
+
+class Source:
+    """Training data where the network is: `take` gives the prepared rows of a batch.
+
+    Rows are prepared once and kept if they fit into half of the free memory (`resident` decides otherwise);
+    if not, each batch's are gathered from `data.X`, which may be a memory-mapped file, and prepared then.
+    """
+
+    def __init__(
+        self, model: Any, data: RankingData, device: torch.device, *, resident: bool | None = None
+    ) -> None:
+        self.model, self.data, self.device = model, data, device
+        self.labels = torch.tensor(data.y, dtype=torch.float32, device=device)
+        self.weights = weigh_lists(data, device)
+        self.prepared: Tensor | None = None
+        if resident is None:
+            resident = _fits(model, data, device)
+        if resident and isinstance(data.X, np.ndarray):
+            self.prepared = prepare_all(model, data, device)
+
+    def take(self, rows: Ints, index: Tensor) -> Any:
+        """Prepared rows for these row numbers, given on the host and on the device."""
+        if self.prepared is not None:
+            return self.prepared.index_select(0, index)
+        with torch.no_grad():
+            return self.model.prepare(send_rows(self.data.X[rows], self.device))
+
+
+def send_rows(X: Any, device: torch.device) -> Any:
+    """Rows on a device: a float32 tensor, or CSR parts of sparse rows."""
+    if isinstance(X, np.ndarray):
+        return torch.tensor(X, dtype=torch.float32, device=device)
+    return SparseRows.of(X, device)
+
+
+class SparseRows:
+    """CSR rows as tensors: the columns and values of all rows, and where each row starts."""
+
+    def __init__(self, columns: Tensor, values: Tensor, starts: Tensor) -> None:
+        self.columns, self.values, self.starts = columns, values, starts
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def of(cls, X: Any, device: torch.device) -> SparseRows:
+        """From a CSR matrix; missing values count as 0."""
+        values = np.nan_to_num(np.asarray(X.data, dtype=np.float32), nan=0.0)
+        return cls(
+            torch.from_numpy(X.indices.astype(np.int64)).to(device),
+            torch.from_numpy(values).to(device),
+            torch.from_numpy(X.indptr[:-1].astype(np.int64)).to(device),
+        )
+
+
+def prepare_all(model: Any, data: RankingData, device: torch.device) -> Tensor:
+    """All rows prepared, whole queries at a time."""
+    out: Tensor | None = None
+    with torch.no_grad():
+        for start, stop, borders in cut_queries(data.offsets, ROWS_AT_ONCE):
+            part = model.prepare(
+                send_rows(data.X[start:stop], device), torch.from_numpy(borders).to(device)
+            )
+            if out is None:
+                out = part.new_empty((data.n_rows, part.shape[1]))
+            out[start:stop] = part
+    assert out is not None
+    return out
+
+
+def cut_queries(offsets: Ints, rows: int) -> Iterator[tuple[int, int, Ints]]:
+    """Blocks of whole queries of about so many rows: first row, last, and the borders inside."""
+    first, last = 0, len(offsets) - 1
+    while first < last:
+        stop = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        stop = max(first + 1, min(stop, last))
+        yield int(offsets[first]), int(offsets[stop]), offsets[first : stop + 1] - offsets[first]
+        first = stop
+
+
+def weigh_lists(data: RankingData, device: torch.device) -> Tensor | None:
+    """One weight a query, the mean of its rows'."""
+    if data.weight is None:
+        return None
+    mean: Floats = sum_by_query(data.weight, data.offsets) / np.maximum(data.sizes, 1)
+    return torch.tensor(mean, dtype=torch.float32, device=device)
+
+
+def _fits(model: Any, data: RankingData, device: torch.device) -> bool:
+    if not isinstance(data.X, np.ndarray) or not data.n_rows:
+        return False
+    with torch.no_grad():
+        one = model.prepare(send_rows(np.asarray(data.X[:1]), device))
+    size = data.n_rows * one.shape[1] * one.element_size()
+    return bool(size < SHARE_OF_MEMORY * _free_memory(device))
+
+
+def _free_memory(device: torch.device) -> float:
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):  # no such system call: assume a small machine
+        return 8e9

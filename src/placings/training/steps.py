@@ -1,0 +1,143 @@
+"""One step: rows in, scores laid out, losses, gradients, the optimizer; and many of them in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from placings.losses import Loss
+from placings.training.batches import Deck
+from placings.training.optimizers import Pacer, RunningMean, find_mixtures, find_penalty
+from placings.training.packing import Packed
+from placings.training.plans import Plan
+from placings.training.processes import Processes
+from placings.training.randomness import draw_gumbel, draw_units
+from placings.training.sources import Source
+
+
+@dataclass
+class Trace:
+    """What some steps left behind; `bad` is the place in the batch of the first list whose loss is no number."""
+
+    loss: list[float] = field(default_factory=list)
+    gradient: list[float] = field(default_factory=list)
+    lr: list[float] = field(default_factory=list)
+    bad: list[int] = field(default_factory=list)
+
+    def find_trouble(self) -> int | None:
+        """The first step here whose loss or gradient is no number."""
+        fine = np.isfinite(self.loss) & np.isfinite(self.gradient)
+        return None if fine.all() else int(np.flatnonzero(~fine)[0])
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a step needs."""
+
+    model: nn.Module
+    loss: Loss
+    plan: Plan
+    deck: Deck
+    source: Source
+    optimizer: torch.optim.Optimizer
+    pacer: Pacer
+    mean: RunningMean | None
+    processes: Processes
+
+
+def find_losses(job: Job, prepared: Any, packed: Packed, labels: Tensor, weights: Tensor | None) -> Tensor:
+    """The loss of each list `[lists]`; rows packed `[rows, …]`, labels `[rows]`, weights `[lists]`."""
+    with _choose_precision(job.plan, labels.device):
+        scores = job.model(prepared, packed).float()  # [rows]
+    parts = []
+    for group in packed.groups:
+        chosen = slice(group.start, group.stop)
+        noise = draw_gumbel(packed.keys[chosen], job.loss.draws, group.width) if job.loss.draws else None
+        parts.append(
+            job.loss(
+                packed.lay_out(scores, group),  # [lists, width]
+                packed.lay_out(labels, group),
+                packed.mask(group),
+                weights=None if weights is None else weights[chosen],
+                noise=noise,
+            )
+        )
+    return torch.cat(parts)
+
+
+def take_steps(job: Job, start: int, stop: int, on_step: Callable[[int], object]) -> Trace:
+    """Steps `start` to `stop`, one after the other."""
+    trace = Trace()
+    job.model.train()
+    for step in range(start, stop):
+        lr = job.pacer.set_pace(step)
+        losses, value = _descend(job, step)
+        norm = float(nn.utils.get_total_norm([p.grad for p in job.model.parameters() if p.grad is not None]))
+        if job.plan.clip and norm > job.plan.clip:
+            for parameter in job.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(job.plan.clip / norm)
+        trace.loss.append(value)
+        trace.gradient.append(norm)
+        trace.lr.append(lr)
+        trace.bad.append(int((~losses.isfinite()).int().argmax()) if len(losses) else 0)
+        if trace.find_trouble() is not None:
+            break
+        job.optimizer.step()
+        if job.mean is not None:
+            job.mean.update()
+        on_step(step + 1)
+    return trace
+
+
+def set_mixture_noise(model: nn.Module, key: Tensor) -> None:
+    """Let mixtures that drop bases draw from this step's key `[1]`."""
+    for layer in find_mixtures(model):
+        if layer.dropout > 0.0:
+            layer.noise = draw_units(key, tuple(layer.allowed.shape))  # type: ignore[arg-type]
+
+
+def key_step(seed: int, step: int) -> int:
+    """A key for what belongs to a step as a whole, as int32."""
+    from placings.training.drawing import key_lists
+
+    key = int(key_lists(np.array([-1]), seed, step)[0])
+    return key - (1 << 32) if key >= 1 << 31 else key
+
+
+def _descend(job: Job, step: int) -> tuple[Tensor, float]:
+    """Draw, score, differentiate: the lists' losses and their mean over all processes."""
+    device, team = job.source.device, job.processes
+    batch = job.deck.draw(step, part=team.rank, parts=team.count)
+    packed = batch.pack(device)
+    if team.count > 1:
+        packed = replace(packed, reduce=team.add_up)
+    rows = torch.from_numpy(batch.rows).to(device)
+    queries = torch.from_numpy(batch.queries).to(device)
+    set_mixture_noise(job.model, torch.tensor([key_step(job.plan.seed, step)], dtype=torch.int32, device=device))
+    losses = find_losses(
+        job,
+        job.source.take(batch.rows, rows),
+        packed,
+        job.source.labels[rows],
+        None if job.source.weights is None else job.source.weights[queries],
+    )
+    total = losses.sum() / job.deck.size
+    penalty = find_penalty(job.model)
+    job.optimizer.zero_grad(set_to_none=True)
+    (total + penalty / team.count).backward()  # type: ignore[no-untyped-call]
+    value = team.add_values(float(total.detach())) + float(penalty)
+    team.add_gradients(job.model)
+    return losses.detach(), value
+
+
+def _choose_precision(plan: Plan, device: torch.device) -> AbstractContextManager[Any]:
+    if plan.precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -74,8 +74,8 @@ def degrade(
     - `where="test"` scores the masked test data with the ranker as it is (20 draws); `"train+test"` masks
       training (and `valid`) and test data alike and retrains a clone in each draw (3), against clones
       that were trained on the full data with the same seeds; a list asks for both.
-    - `of="covered"`: the share is of the events that have the feature, so coverage falls by just that share of
-      itself. `of="all"`: of all events, drawn whether they have it or not.
+    - `of="covered"`: the share is of the events that have the feature, so coverage falls by that share of itself.
+      `of="all"`: of all events, drawn whether they have it or not.
     - `unit="event"`, the paper's: what loses the feature is a search with all its rows. `"row"`: single rows,
       as when items, not searches, lack a value. An event has a feature if any of its rows has, by `rule`.
     - `features`: names, places from 0, `"top:5"` (the most important ones), `"random:top:10"` (one of them),
@@ -129,7 +129,7 @@ def degrade(
             base = run.score_full(place)
             if base.importance is not None:
                 first = base.importance
-            baseline[place] = judge.average(base.predictions)
+            baseline[place] = judge.summarise(base.predictions)[0]
             for name, how in chosen:
                 found = run.mask_test(name) if place == "test" else run.retrain(name, advance)
                 effects += [run.summarise(name, how, place, drop, base, *found[drop]) for drop in found]
@@ -161,21 +161,18 @@ class Judge:
             return {name: np.array([float(self.function(data.y, predictions))])}
         return measure(name_metrics(self.metrics), predictions, data.y, data.offsets, **self.options)
 
-    def average(self, draws: Sequence[Floats]) -> dict[str, Floats]:
-        """Each query's values, averaged over draws."""
+    def summarise(self, draws: Sequence[Floats]) -> tuple[dict[str, Floats], dict[str, float]]:
+        """Each query's values averaged over draws, and the standard deviation of the mean between draws."""
         measured = [self(each) for each in draws]
-        return {name: np.mean([each[name] for each in measured], axis=0) for name in measured[0]}
-
-    def spread(self, draws: Sequence[Floats]) -> dict[str, float]:
-        """How much the mean differs from draw to draw: its standard deviation; 0 of one draw."""
-        measured = [self(each) for each in draws]
-        if len(measured) < 2:
-            return dict.fromkeys(measured[0], 0.0)
-        means = {n: [float(mean_known(each[n][:, None])[0]) for each in measured] for n in measured[0]}
-        return {name: float(np.std(values, ddof=1)) for name, values in means.items()}
+        values, spread = {}, {}
+        for name in measured[0]:
+            by_draw = np.stack([each[name] for each in measured], axis=1)  # [queries, draws]
+            values[name] = by_draw.mean(axis=1)
+            spread[name] = float(np.std(mean_known(by_draw), ddof=1)) if len(measured) > 1 else 0.0
+        return values, spread
 
     def replicate(self, full: Sequence[Floats], degraded: Sequence[Floats]) -> dict[str, Floats]:
-        """A callable's losses over resampled events and a random draw each `[bootstrap]`; what fails is left out."""
+        """A callable's losses over resampled events and draws `[bootstrap]`; what is not finite is left out."""
         if self.function is None:
             return {}
         import warnings
@@ -307,7 +304,7 @@ class Run:
         covered = units.cover(take_column(self.test.X, self.test._place(name)), self.asked["rule"])
         return Effect(
             name, how, place, drop, len(predictions), units.count, float(covered.mean()),
-            float(np.mean(coverages)), self.judge.average(predictions), self.judge.spread(predictions),
+            float(np.mean(coverages)), *self.judge.summarise(predictions),
             self.judge.replicate(base.predictions, predictions), importance,
         )  # fmt: skip
 

@@ -145,7 +145,7 @@ class Degradation:
             cells = [Cell(named), Cell(f"{100 * effect.drop:g}% {WHERE[where]}")]
             for name in self.metrics:
                 loss = found[effect.feature, effect.drop, name]
-                share = f"{loss.percent:.2f}%".replace("-", "−")
+                share = f"{round(loss.percent, 2) + 0.0:.2f}%".replace("-", "−")
                 cells.append(Cell(f"{format_mean(loss.degraded)} ({share})", loss.mark))
                 cells.append(Cell(format_interval(loss.low, loss.high, signed=True)))
             yield tuple(cells)
@@ -160,9 +160,9 @@ class Degradation:
     def importances(self) -> Any:
         """Importances before and after retraining on masked data (Figures 1 and 2), as a pandas frame.
 
-        Columns: `masked` and `drop` (what was taken away), `feature`, `before`, `after` (the kind's own units,
-        mean over the draws), `before_share`, `after_share` (of the sum over features) and `rank_before`,
-        `rank_after` from 1. Only what was retrained has such rows.
+        Columns: `masked` and `drop` (what was taken away), `feature`, `before`, `after` (in the kind's own
+        units, mean over the draws), `before_share`, `after_share` (of the sum over features) and
+        `rank_before`, `rank_after` from 1. Only what was retrained has such rows.
         """
         from placings.data.tables import need_library
 
@@ -298,7 +298,7 @@ def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[Lo
     if asked["callable"]:
         replicates = np.stack([each.replicates[n] for each in effects for n in names], axis=1)
         low, high, p = _read_replicates(np.tile(signs, len(effects)) * replicates, asked["level"])
-        counts = np.full(pairs.shape[1], 1)
+        counts = np.repeat([each.units for each in effects], len(names))
     else:
         resampling = {"draws": asked["bootstrap"], "random_state": asked["random_state"]}
         low, high = bootstrap_means(pairs, level=asked["level"], **resampling)

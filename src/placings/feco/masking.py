@@ -1,8 +1,8 @@
 """Taking a feature's values away in a seeded share of events or rows, and the coverage that is left.
 
-The *unit* is what is counted and what goes dark together. An **event** is one search, all rows of a query: it
-is covered if any of its rows has the feature, and masking it takes the feature from every row. A **row** is one
-item of one search.
+The *unit* is what is counted and what goes dark together. An **event** is one search, all rows of a query:
+it is covered if any of its rows has the feature, and masking it takes the feature from every row. A **row**
+is one item of one search.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Order:
 
 
 def draw_order(candidates: Bools, seed: int, feature: str, draw: int, part: int = TEST) -> Order:
-    """The order of one draw: it depends on the seed, the feature's name, the draw and the part of the data."""
+    """The order of one draw, from the seed, the feature's name, the draw and the part of the data."""
     rng = np.random.default_rng([seed, zlib.crc32(feature.encode()), draw, part])
     return Order(rng.permutation(np.flatnonzero(candidates)), float(rng.random()))
 
@@ -240,8 +240,8 @@ def summarise_coverage(
 ) -> Any:
     """The coverage frame of ranking data: feature, the columns of `by`, coverage, low, high, events, covered.
 
-    `coverage` is the share of events (or rows) that have the feature, with Wilson's 95 % interval; rows of one
-    search are not independent, so with `unit="row"` the interval counts events as its size. Needs pandas.
+    `coverage` is the share of events (or rows) that have the feature, with Wilson's 95 % interval; rows of
+    one search are not independent, so with `unit="row"` the interval takes events as its size. Needs pandas.
 
     >>> data = RankingData.from_arrays([[0.0], [2.0], [0.0]], [0, 1, 1], [1, 1, 2])
     >>> summarise_coverage(data)[["feature", "coverage", "events"]].to_dict("list")

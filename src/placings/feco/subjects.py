@@ -1,4 +1,4 @@
-"""What `degrade` and `estimate_risk` examine: any ranker or estimator, its data, and its important features."""
+"""What `degrade` and `estimate_risk` examine: a ranker or estimator, its data, its important features."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Subject:
         """Refuse what cannot be trained again."""
         if not (hasattr(self.ranker, "get_params") and hasattr(self.ranker, "fit")):
             raise BadInput(
-                f"where='train+test' retrains a clone, and {type(self.ranker).__name__} has no get_params and "
-                "fit. Make it a scikit-learn estimator, or use where='test'."
+                f"where='train+test' retrains a clone, and {type(self.ranker).__name__} has no get_params "
+                "and fit. Make it a scikit-learn estimator, or use where='test'."
             )
 
     def refit(self, train: RankingData, valid: RankingData | None, seed: int) -> Subject:
@@ -108,8 +108,9 @@ class Subject:
         names = getattr(self.ranker, "feature_names_in_", None)
         if names is None:
             return data.X
-        import pandas
+        from placings.data.tables import need_library
 
+        pandas = need_library("pandas", f"{type(self.ranker).__name__} trained on a pandas table")
         return pandas.DataFrame(data.X, columns=list(data.feature_names))[list(names)]
 
 
@@ -219,8 +220,8 @@ def choose_features(
             chosen.setdefault(names[int(each)], "named")
         else:
             raise BadInput(
-                f"a feature must be a name or a place from 0 to {len(names) - 1}, 'top:5' or 'random:top:10'. "
-                f"Got {each!r}."
+                f"a feature must be a name or a place from 0 to {len(names) - 1}, 'top:5' or "
+                f"'random:top:10'. Got {each!r}."
             )
     if not chosen:
         raise BadInput("features must name at least one, such as 'top:1'. Got none.")

@@ -126,6 +126,8 @@ def pick_rows(lists: Lists, chosen: Tensor, most: int | None) -> tuple[Lists, Ro
         if most < 0:
             raise BadInput(f"rows must be 0 or more. Got {most}.")
         width, lists = min(most, chosen.shape[-1]), lists.refuse(counts > most)
+        if width == chosen.shape[-1]:  # all of them, where they stand: nothing to sort
+            return lists, Rows(torch.arange(width, device=chosen.device).expand_as(chosen), chosen)
     order = chosen.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :width]
     real = torch.arange(width, device=chosen.device) < counts[:, None]
     return lists, Rows(order.masked_fill(~real, 0), real)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placings.arrays import Ints
+from placings.arrays import AnyArray, Ints
 from placings.training.packing import Group, group_lists
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Batch:
 
         from placings.training.packing import Packed
 
-        def send(values: Ints) -> Tensor:
+        def send(values: AnyArray) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(values)).to(where, non_blocking=True)
 
         keys = self.keys.astype(np.uint32).view(np.int32)

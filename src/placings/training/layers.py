@@ -78,7 +78,8 @@ class RowDropout(nn.Module):
     def draw(self, rows: Tensor, like: Tensor) -> Tensor:
         """The factors `[rows, units]`: 0, or 1 / (1 − p), in the type of `like`."""
         kept = 1.0 / (1.0 - self.dropout)
-        if rows.device.type == "cpu" and like.dtype in (torch.float32, torch.bfloat16):
+        plain = rows.device.type == "cpu" and not torch.compiler.is_compiling()
+        if plain and like.dtype in (torch.float32, torch.bfloat16):
             from placings.training.drawing import CAN_FILL, fill_kept
 
             if CAN_FILL:

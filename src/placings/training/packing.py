@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +43,7 @@ class Packed:
     live: Tensor | None = None  # [rows] bool
     reduce: Callable[[Tensor], Tensor] | None = None
 
-    @cached_property
+    @property
     def row_keys(self) -> Tensor:
         """What a row's random numbers follow from, int32 `[rows]`."""
         ranks = torch.arange(len(self.owner), device=self.owner.device) - self.starts[self.owner]

@@ -96,7 +96,7 @@ class History:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise MissingExtra("a TensorBoard log", "tensorboard", "tensorboard") from error
-        writer: Any = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        writer: Any = SummaryWriter(str(folder))
         for name, values in (("loss", self.loss), ("gradient_norm", self.gradient), ("lr", self.lr)):
             for step, value in enumerate(values, start=1):
                 writer.add_scalar(f"train/{name}", value, step)

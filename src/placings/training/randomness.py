@@ -28,7 +28,10 @@ def make_uniform(bits: Tensor) -> Tensor:
 
 def draw_gumbel(keys: Tensor, draws: int, width: int) -> Tensor:
     """Standard Gumbel noise `[draws, lists, width]` for the lists of these keys; int32 `[lists]`."""
-    cells = torch.arange(draws * width, device=keys.device, dtype=torch.int32).view(draws, 1, width)
+    places = torch.arange(width, device=keys.device, dtype=torch.int32)
+    copies = torch.arange(draws, device=keys.device, dtype=torch.int32)
+    cells = (copies[:, None] << 24) + places[None]  # the same whatever the width
+    cells = cells[:, None, :]  # [draws, 1, width]
     bits = scramble(scramble(keys)[:, None] ^ scramble(cells * GOLDEN + 0x5BD1E995))
     return -torch.log(-torch.log(make_uniform(bits)))
 

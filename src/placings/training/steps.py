@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,16 +51,27 @@ class Job:
     processes: Processes
 
 
-def find_losses(job: Job, prepared: Any, packed: Packed, labels: Tensor, weights: Tensor | None) -> Tensor:
-    """The loss of each list `[lists]`; rows packed `[rows, …]`, labels `[rows]`, weights `[lists]`."""
+def find_losses(
+    job: Job,
+    prepared: Any,
+    packed: Packed,
+    labels: Tensor,
+    weights: Tensor | None,
+    *,
+    losses: Sequence[Loss] | None = None,
+) -> Tensor:
+    """The loss of each list `[lists]`; rows packed `[rows, …]`, labels `[rows]`, weights `[lists]`.
+
+    `losses` are one for each group, if groups are to have their own.
+    """
     with _choose_precision(job.plan, labels.device):
         scores = job.model(prepared, packed).float()  # [rows]
     parts = []
-    for group in packed.groups:
+    for group, loss in zip(packed.groups, losses or [job.loss] * len(packed.groups), strict=True):
         chosen = slice(group.start, group.stop)
-        noise = draw_gumbel(packed.keys[chosen], job.loss.draws, group.width) if job.loss.draws else None
+        noise = draw_gumbel(packed.keys[chosen], loss.draws, group.width) if loss.draws else None
         parts.append(
-            job.loss(
+            loss(
                 packed.lay_out(scores, group),  # [lists, width]
                 packed.lay_out(labels, group),
                 packed.mask(group),

@@ -78,7 +78,7 @@ class Prepared(Layer):
         rows, flags = prepared[:, :width], prepared[:, width:]
         features = self.fill.shape[0]
         if width != features:
-            rows = rows.unflatten(1, (width // features, features))
+            rows = rows.reshape(-1, width // features, features)
         out = self.function.mix(rows)
         return out if not self.flagged else torch.cat([out, flags.to(out.dtype)], dim=1)
 

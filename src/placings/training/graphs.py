@@ -1,0 +1,195 @@
+"""The whole step as one CUDA graph: fixed shapes, no word with the host between steps.
+
+Batches are drawn on the host, many at a time and ahead, and sent as tables; on the device a counter says which
+line is next, so one graph serves every step. Rows fill a fixed shape up to the largest batch; those that are
+not real take no part in batch norm or loss. Long runs are compiled before they are captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from placings.losses import Loss
+from placings.losses.names import list_keywords
+from placings.training.optimizers import find_penalty
+from placings.training.packing import Group, Packed
+from placings.training.steps import Job, Trace, find_losses, key_step, set_mixture_noise
+
+CHUNK = 128  # steps sent together
+WARM_UP = 3  # steps run and undone before the capture
+COMPILE_FROM = 5000  # steps; compiling takes about a minute
+ROUND_ROWS = 128
+
+
+class GraphRunner:
+    """Takes the steps of a job by replaying one captured graph."""
+
+    def __init__(self, job: Job, *, compiled: bool | None = None) -> None:
+        self.job = job
+        plan, deck = job.plan, job.deck
+        most, self.groups = deck.bound(plan.steps)
+        self.rows = -(-most // ROUND_ROWS) * ROUND_ROWS
+        self.losses = [_fix_shape(job.loss, group) for group in self.groups]
+        device = job.source.device
+        self.tables = {
+            name: torch.zeros((CHUNK, width), dtype=torch.int32, device=device)
+            for name, width in (
+                ("rows", self.rows), ("owner", self.rows), ("starts", deck.size), ("sizes", deck.size),
+                ("keys", deck.size), ("queries", deck.size), ("total", 1), ("step", 1),
+            )
+        }  # fmt: skip
+        self.results = torch.zeros((CHUNK, 3), device=device)  # loss, gradient norm, first bad list
+        self.place = torch.zeros(1, dtype=torch.int64, device=device)
+        self.compiled = plan.steps >= COMPILE_FROM if compiled is None else compiled
+        self.find_losses: Callable[..., Tensor] = self._find_losses
+        if self.compiled:
+            self.find_losses = torch.compile(self._find_losses, dynamic=False)
+        if not job.pacer.steady:
+            for group in job.optimizer.param_groups:
+                group["lr"] = torch.tensor(float(group["lr"]), device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.pool = ThreadPoolExecutor(1)
+
+    def take_steps(self, start: int, stop: int, on_step: Callable[[int], object]) -> Trace:
+        """Steps `start` to `stop`; what they left is read once a chunk."""
+        self.job.model.train()
+        if self.graph is None:
+            self._capture(start)
+        trace = Trace()
+        firsts = list(range(start, stop, CHUNK))
+        ahead = self.pool.submit(self._draw, firsts[0], min(firsts[0] + CHUNK, stop))
+        for first in firsts:
+            last = min(first + CHUNK, stop)
+            self._send(ahead)
+            if last < stop:
+                ahead = self.pool.submit(self._draw, last, min(last + CHUNK, stop))
+            for step in range(first, last):
+                trace.lr.append(self.job.pacer.set_pace(step))
+                assert self.graph is not None
+                self.graph.replay()
+                if self.job.mean is not None:
+                    self.job.mean.update()
+            found = self.results[: last - first].cpu().numpy().astype(float)
+            trace.loss += found[:, 0].tolist()
+            trace.gradient += found[:, 1].tolist()
+            trace.bad += found[:, 2].astype(int).tolist()
+            if trace.find_trouble() is not None:
+                break
+            for step in range(first, last):
+                on_step(step + 1)
+        return trace
+
+    # -- the step ----------------------------------------------------------------------------------
+
+    def _find_losses(self, line: dict[str, Tensor]) -> Tensor:
+        source = self.job.source
+        assert source.prepared is not None
+        live = torch.arange(self.rows, device=source.device) < line["total"]
+        packed = Packed(
+            line["owner"].long(), line["starts"].long(), line["sizes"].long(), line["keys"], self.groups, live
+        )
+        rows = line["rows"].long()
+        weights = None if source.weights is None else source.weights[line["queries"].long()]
+        return find_losses(
+            self.job, source.prepared[rows], packed, source.labels[rows], weights, losses=self.losses
+        )
+
+    def _step(self) -> None:
+        job = self.job
+        line = {name: table.index_select(0, self.place).squeeze(0) for name, table in self.tables.items()}
+        set_mixture_noise(job.model, line["step"])
+        losses = self.find_losses(line)
+        value = losses.sum() / job.deck.size + find_penalty(job.model)
+        job.optimizer.zero_grad(set_to_none=True)
+        value.backward()  # type: ignore[no-untyped-call]
+        grads = [p.grad for p in job.model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(grads)
+        if job.plan.clip:
+            torch._foreach_mul_(grads, (job.plan.clip / norm.clamp(min=job.plan.clip)).to(norm.dtype))
+        job.optimizer.step()
+        bad = (~losses.detach().isfinite()).int().argmax()
+        found = torch.stack([value.detach().float(), norm.float(), bad.float()])
+        self.results.index_copy_(0, self.place, found[None])
+        self.place.add_(1)
+
+    def _capture(self, start: int) -> None:
+        """Run a few steps to settle allocations, undo them, and record one."""
+        job = self.job
+        before = self._remember()
+        self._send(self.pool.submit(self._draw, start, start + 1))
+        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self.place.zero_()
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.place.zero_()
+        job.optimizer.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._step()
+        self._restore(before)
+
+    def _remember(self) -> tuple[dict[str, Tensor], dict[Any, dict[str, Any]]]:
+        state = {name: tensor.clone() for name, tensor in self.job.model.state_dict().items()}
+        optimizer = {
+            parameter: {n: v.clone() if isinstance(v, Tensor) else v for n, v in values.items()}
+            for parameter, values in self.job.optimizer.state.items()
+        }
+        return state, optimizer
+
+    def _restore(self, before: tuple[dict[str, Tensor], dict[Any, dict[str, Any]]]) -> None:
+        state, optimizer = before
+        with torch.no_grad():
+            for name, tensor in self.job.model.state_dict().items():
+                tensor.copy_(state[name])
+            for parameter, values in self.job.optimizer.state.items():
+                old = optimizer.get(parameter)
+                for name, value in values.items():
+                    if not isinstance(value, Tensor):
+                        continue
+                    if old is None or not isinstance(old.get(name), Tensor):
+                        value.zero_()  # made by the steps that are undone
+                    else:
+                        value.copy_(old[name])
+
+    # -- batches -----------------------------------------------------------------------------------
+
+    def _draw(self, start: int, stop: int) -> dict[str, Tensor]:
+        deck = self.job.deck
+        tables = {
+            name: np.zeros((stop - start, table.shape[1]), dtype=np.int32)
+            for name, table in self.tables.items()
+        }
+        for line, step in enumerate(range(start, stop)):
+            batch = deck.draw(step)
+            count = len(batch.rows)
+            tables["rows"][line, :count] = batch.rows
+            tables["owner"][line, :count] = batch.owner
+            tables["starts"][line] = batch.starts
+            tables["sizes"][line] = batch.sizes
+            tables["keys"][line] = batch.keys.astype(np.uint32).view(np.int32)
+            tables["queries"][line] = batch.queries
+            tables["total"][line] = count
+            tables["step"][line] = key_step(self.job.plan.seed, step)
+        return {name: torch.from_numpy(table).pin_memory() for name, table in tables.items()}
+
+    def _send(self, drawn: Future[dict[str, Tensor]]) -> None:
+        for name, table in drawn.result().items():
+            self.tables[name][: len(table)].copy_(table, non_blocking=True)
+        self.place.zero_()
+
+
+def _fix_shape(loss: Loss, group: Group) -> Loss:
+    """The loss with as many rows as a list can have, so that no shape depends on a value."""
+    if "rows" not in list_keywords(loss.name):
+        return loss
+    return replace(loss, options=(*loss.options, ("rows", group.width)))

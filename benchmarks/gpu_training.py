@@ -59,6 +59,8 @@ def run(
     trace = runner.take_steps(0, steps, lambda step: None)
     torch.cuda.synchronize()
     took = time.perf_counter() - began
+    if trace.find_trouble() is not None:
+        raise SystemExit(f"no number at step {trace.find_trouble()}: {trace.loss[-3:]}")
     values = metric("ndcg@5")(score_rows(network, test.X, test.offsets), test.y, test.offsets)
     return {
         "steps": steps, "seed": seed, "precision": precision, "compiled": compiled, "prepare_s": prepared,
@@ -76,8 +78,8 @@ def main() -> None:
     options.add_argument("--lr", type=float, default=0.5)
     chosen = options.parse_args()
     began = time.perf_counter()
-    data = pg.make_ranking(chosen.queries, random_state=0).data
-    test = pg.make_ranking(2000, random_state=1).data
+    made = pg.make_ranking(chosen.queries + 3000, random_state=0).data  # one truth for both
+    data, test = made[: chosen.queries], made[chosen.queries :]
     print(f"{data.n_rows:,} rows made in {time.perf_counter() - began:.1f} s on {torch.cuda.get_device_name()}")
     if chosen.what == "step":
         cells = [(0, "bfloat16", True), (0, "bfloat16", False), (0, "float32", True)]

@@ -40,7 +40,8 @@ class Outage:
         names = [feature.name for feature in FEATURES]
         if self.region not in REGIONS:
             raise UnknownName("region", self.region, REGIONS)
-        if isinstance(self.features, str) or not self.features:
+        given: object = self.features
+        if not isinstance(given, tuple) or not given:
             raise BadInput(f"features must be a tuple of feature names. Got {self.features!r}.")
         for name in self.features:
             if name not in names:

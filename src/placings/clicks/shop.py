@@ -89,7 +89,7 @@ class Catalogue:
 def draw_catalogue(rng: Generator, days: int) -> Catalogue:
     """Queries from head to tail and items with launch dates, each of one category."""
     kinds = len(CATEGORIES)
-    share = 1.0 / (np.arange(1, QUERIES + 1) + 2.0) ** ZIPF
+    share = np.power(np.arange(1, QUERIES + 1) + 2.0, -ZIPF, dtype=np.float64)
     share /= share.sum()
     counts = np.maximum(np.rint(np.array(list(CATEGORIES.values())) * ITEMS).astype(np.int64), 1)
     item_category = np.repeat(np.arange(kinds), counts)
@@ -181,7 +181,7 @@ def _draw_span(rng: Generator, days: int, length: int) -> tuple[int, int]:
 
 
 def _wander(rng: Generator, shape: tuple[int, ...], spread: float, memory: float) -> Floats:
-    """Noise whose days resemble their neighbours: `e_t = memory · e_(t−1) + …`, standard deviation `spread`."""
+    """Noise whose days resemble their neighbours: `e_t = memory · e_(t−1) + …`, with `spread`."""
     noise = rng.normal(0.0, spread, shape)
     fresh = np.sqrt(1.0 - memory**2)
     for day in range(1, shape[-1]):

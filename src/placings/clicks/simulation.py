@@ -1,4 +1,4 @@
-"""A generated shop log: searches, the items shown, their features and clicks, with outages whose truth is known.
+"""A generated shop log: searches, items shown, features and clicks, with outages whose truth is known.
 
 The recipe is in docs/shop_log.md.
 """
@@ -163,9 +163,7 @@ class Rows:
     item: Ints
 
 
-def _draw_searches(
-    rng: Generator, shop: Catalogue, calendar: Calendar, days: int, searches: int
-) -> Searches:
+def _draw_searches(rng: Generator, shop: Catalogue, calendar: Calendar, days: int, searches: int) -> Searches:
     counts = rng.poisson(calendar.traffic * searches)
     day = np.repeat(np.arange(days), counts)
     total = len(day)
@@ -194,7 +192,8 @@ def _draw(rng: Generator, weight: Floats, number: int) -> Ints:
     """So many draws of places, each as likely as its weight says."""
     ends = np.cumsum(weight)
     found = np.searchsorted(ends, rng.random(number) * ends[-1], side="right")
-    return np.minimum(found, len(weight) - 1)
+    places: Ints = np.minimum(found, len(weight) - 1).astype(np.int64)
+    return places
 
 
 def _draw_rows(rng: Generator, shop: Catalogue, searched: Searches, shown: int) -> Rows:
@@ -318,7 +317,9 @@ def _plant(
     for name in outage.features:
         values[name][dark] = 0.0 if outage.value == "zero" else np.nan
     lost = measure_loss(covered, dark, here, outage.features)
-    return PlantedOutage(outage, lost, measure_loss(covered, dark, here & (day == outage.day), outage.features))
+    return PlantedOutage(
+        outage, lost, measure_loss(covered, dark, here & (day == outage.day), outage.features)
+    )
 
 
 def _make_table(

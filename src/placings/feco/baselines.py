@@ -11,13 +11,14 @@ import numpy as np
 from placings.arrays import Bools, Floats, Ints
 from placings.data.tables import need_library
 from placings.errors import BadInput
+from placings.feco.results import Coverage
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WEEK = np.timedelta64(7 * 86_400, "s")
-MEASURES = ("coverage", "low", "high", "events", "covered")
-INTERVAL_WIDTH = 2 * 1.959964  # of a 95 % interval, in standard errors
+DAY = np.timedelta64(86_400, "s")
+WEEK = 7 * DAY
+SUMMER = np.timedelta64(7_200, "s")  # a day's start may be so far off where the clocks change
 LOOK_BACK = 2  # a baseline of n same weekdays looks for them among the last 2 n
 
 
@@ -61,41 +62,54 @@ def find_segment_columns(frame: pd.DataFrame) -> tuple[str, ...]:
     return tuple(names[names.index("feature") + 1 : end])
 
 
-def make_grid(frame: pd.DataFrame, *, watermark: Any = None, step: Any = None) -> Grid:
+def as_frame(given: pd.DataFrame | Coverage) -> tuple[pd.DataFrame, float]:
+    """The coverage frame of either, with rows numbered from 0, and the level of its intervals."""
+    pandas = need_library("pandas", "a coverage frame")
+    if isinstance(given, Coverage):
+        return given.to_pandas().reset_index(drop=True), given.level
+    if not isinstance(given, pandas.DataFrame):
+        raise BadInput(f"a coverage frame is a pandas table or a Coverage. Got {type(given).__name__}.")
+    return given.reset_index(drop=True), 0.95
+
+
+def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: Any = None) -> Grid:
     """A coverage frame as a grid of windows from the first to the last that ended by the `watermark`.
 
     Without a watermark every window counts as finished, and the last one is the frame's last. With one,
     windows that end after it are left out, and windows without any row before it count as empty. `step` is
-    the length of a window, by default the least distance between two.
+    the length of a window, by default the least distance between two. Days of a zone with summer time may
+    be an hour shorter or longer.
     """
-    pd = need_library("pandas", "a coverage frame")
+    pandas = need_library("pandas", "a coverage frame")
+    frame, level = as_frame(given)
     by = find_segment_columns(frame)
     if "window" not in frame.columns:
         raise BadInput("the coverage frame has no windows. Name the time: coverage(…, time='ts').")
     if not len(frame):
         raise BadInput("the coverage frame has no rows. Check the file and the dates asked for.")
     stamps = to_utc(frame["window"])
-    length = find_step(stamps, step)
-    end = stamps.max() + length
-    if watermark is not None:
-        done = max((parse_time(watermark, "watermark") - stamps.min()) // length, 0)
-        end = stamps.min() + done * length
-    windows = pd.date_range(stamps.min(), end - length, freq=length)
-    if not len(windows):
-        raise BadInput(f"no window ended by the watermark {watermark}. Wait, or give a later one.")
-    place = windows.get_indexer(stamps)
-    known = (place >= 0) | (stamps >= end).to_numpy()
-    if not known.all():
-        odd = stamps[~known].iloc[0]
+    length = find_step(stamps, given.window if step is None and isinstance(given, Coverage) else step)
+    place, off = _place_windows(stamps, length)
+    if off.any():
+        odd = stamps[off].iloc[0]
         raise BadInput(f"windows must be {length} apart. Got {odd} after {stamps.min()}. Name the step.")
+    count = int(place.max()) + 1
+    if watermark is not None:
+        limit = parse_time(watermark, "watermark")
+        count = max(int((limit - stamps.min()) // length), 0)
+    if not count:
+        raise BadInput(f"no window ended by the watermark {watermark}. Wait, or give a later one.")
+    windows = pandas.date_range(stamps.min(), periods=count, freq=length).to_numpy(copy=True)
+    windows[place[place < count]] = stamps[place < count].to_numpy()  # an hour off in summer
+    place = np.where(place < count, place, -1)
     inside = frame[place >= 0]
-    features = pd.unique(frame["feature"])
-    row = pd.Index(features).get_indexer(inside["feature"])
+    features = pandas.unique(frame["feature"])
+    row = pandas.Index(features).get_indexer(inside["feature"])
     cells, column = _find_cells(frame, inside, by)
     at = (column, row, place[place >= 0])
     _check_keys(inside, at, (len(cells), len(features), len(windows)))
     members, groups = _find_groups(cells, by)
-    events, covered, variance = _spread(inside, at, (len(cells), len(features), len(windows)))
+    events, covered, variance = _spread(inside, at, (len(cells), len(features), len(windows)), level)
     weighted = np.einsum("gc,cfw->gfw", members, events**2 * variance)
     total = np.einsum("gc,cfw->gfw", members, events)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -106,7 +120,7 @@ def make_grid(frame: pd.DataFrame, *, watermark: Any = None, step: Any = None) -
         groups=groups,
         members=members,
         cells=len(cells),
-        windows=windows.to_numpy().astype("datetime64[s]"),
+        windows=windows.astype("datetime64[s]"),
         step=length.to_timedelta64().astype("timedelta64[s]"),
         events=total,
         covered=np.einsum("gc,cfw->gfw", members, covered),
@@ -116,8 +130,8 @@ def make_grid(frame: pd.DataFrame, *, watermark: Any = None, step: Any = None) -
 
 def to_utc(stamps: Any) -> pd.Series[Any]:
     """Window starts as timestamps of UTC without a zone; those with a zone are converted."""
-    pd = need_library("pandas", "a coverage frame")
-    found = pd.to_datetime(pd.Series(stamps).reset_index(drop=True), utc=True).dt.tz_localize(None)
+    pandas = need_library("pandas", "a coverage frame")
+    found = pandas.to_datetime(pandas.Series(stamps).reset_index(drop=True), utc=True).dt.tz_localize(None)
     if found.isna().any():
         raise BadInput("window must be a time in every row. Got an empty one. Leave such rows out.")
     converted: pd.Series[Any] = found.astype("datetime64[ns]")
@@ -126,12 +140,12 @@ def to_utc(stamps: Any) -> pd.Series[Any]:
 
 def parse_time(value: Any, name: str) -> pd.Timestamp:
     """A time or date as a timestamp of UTC without a zone, or an error that names the argument."""
-    pd = need_library("pandas", "a coverage frame")
+    pandas = need_library("pandas", "a coverage frame")
     try:
-        stamp = pd.Timestamp(value)
+        stamp = pandas.Timestamp(value)
     except (TypeError, ValueError) as error:
         raise BadInput(f"{name} must be a time such as '2024-02-01 06:00'. Got {value!r}.") from error
-    if stamp is pd.NaT:
+    if stamp is pandas.NaT:
         raise BadInput(f"{name} must be a time such as '2024-02-01 06:00'. Got {value!r}.")
     found: pd.Timestamp = stamp.tz_convert("UTC").tz_localize(None) if stamp.tzinfo else stamp
     return found
@@ -139,17 +153,28 @@ def parse_time(value: Any, name: str) -> pd.Timestamp:
 
 def find_step(stamps: Any, step: Any = None) -> pd.Timedelta:
     """The length of a window: as given, else the least distance between two; one day if there is one only."""
-    pd = need_library("pandas", "a coverage frame")
+    pandas = need_library("pandas", "a coverage frame")
     if step is not None:
         try:
-            length = pd.Timedelta(step)
+            length = pandas.Timedelta(step)
         except ValueError as error:
             raise BadInput(f"step must be a length of time such as '1d'. Got {step!r}.") from error
-        if not length > pd.Timedelta(0):
+        if not length > pandas.Timedelta(0):
             raise BadInput(f"step must be a length of time above 0 such as '1d'. Got {step!r}.")
-        return length
+        given: pd.Timedelta = length
+        return given
     starts = np.unique(np.asarray(stamps, dtype="datetime64[ns]"))
-    return pd.Timedelta(np.diff(starts).min()) if len(starts) > 1 else pd.Timedelta("1d")
+    found: pd.Timedelta = pandas.Timedelta(np.diff(starts).min() if len(starts) > 1 else DAY)
+    return found.round("1D") if found > DAY - SUMMER else found
+
+
+def _place_windows(stamps: pd.Series[Any], length: pd.Timedelta) -> tuple[Ints, Bools]:
+    """The number of each row's window, from 0, and which rows lie on no window."""
+    away = (stamps - stamps.min()).to_numpy()
+    step = length.to_timedelta64()
+    place = np.rint(away / step).astype(np.int64)
+    slack = SUMMER if step >= DAY else np.timedelta64(0, "s")
+    return place, np.abs(away - place * step) > slack
 
 
 def _find_cells(
@@ -164,10 +189,7 @@ def _find_cells(
     cells: list[tuple[Any, ...]] = [()] * len(first)
     for number, values in zip(order, first.itertuples(index=False, name=None), strict=True):
         cells[int(number)] = tuple(None if value != value else value for value in values)
-    keep = frame.index.isin(inside.index) if frame.index.is_unique else None
-    if keep is None:
-        raise BadInput("the coverage frame's index must be unique. Pass frame.reset_index(drop=True).")
-    return cells, numbers.to_numpy()[keep].astype(np.int64)
+    return cells, numbers.to_numpy()[inside.index.to_numpy()].astype(np.int64)
 
 
 def _check_keys(inside: pd.DataFrame, at: tuple[Ints, Ints, Ints], shape: tuple[int, int, int]) -> None:
@@ -199,7 +221,7 @@ def _find_groups(
 
 
 def _spread(
-    inside: pd.DataFrame, at: tuple[Ints, Ints, Ints], shape: tuple[int, int, int]
+    inside: pd.DataFrame, at: tuple[Ints, Ints, Ints], shape: tuple[int, int, int], level: float
 ) -> tuple[Floats, Floats, Floats]:
     """Events, covered events and the variance of coverage, each `[cells, features, windows]`."""
     events, covered, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -213,8 +235,11 @@ def _spread(
     smooth = (covered[at] + 2.0) / (there + 4.0)
     found = smooth * (1.0 - smooth) / (there + 4.0)
     if "low" in inside.columns and "high" in inside.columns:
+        from scipy.special import ndtri
+
+        errors = 2.0 * float(ndtri((1.0 + level) / 2.0))  # the width of an interval, in standard errors
         width = inside["high"].to_numpy(np.float64) - inside["low"].to_numpy(np.float64)
-        found = np.where(width > 0, (np.nan_to_num(width) / INTERVAL_WIDTH) ** 2, found)
+        found = np.where(width > 0, (np.nan_to_num(width) / errors) ** 2, found)
     variance[at] = found
     return events, covered, variance
 
@@ -229,7 +254,7 @@ class Baseline:
     level: Floats  # the expected coverage; NaN without history
     error: Floats  # the variance of that expectation
     spread: Floats  # the variance from day to day beyond sampling
-    design: Floats  # how much wider than a binomial's the sampling variance is
+    design: Floats  # the sampling variance over a binomial's: above 1 where events hang together
     usual: Floats  # how many events the same weekday usually has
     same: Ints  # how many same weekdays it rests on
     dof: Floats  # degrees of freedom of the spread
@@ -291,7 +316,7 @@ def estimate_baseline(
         level=level,
         error=np.nan_to_num(error),
         spread=np.maximum(np.nan_to_num(scatter - sampled), 0.0),
-        design=np.maximum(np.nan_to_num(design, nan=1.0), 1.0),
+        design=np.nan_to_num(design, nan=1.0),
         usual=np.nan_to_num(usual),
         same=number[..., -1],
         dof=dof,
@@ -309,5 +334,5 @@ def _cut(values: Any, first: int, end: int, phases: int, filling: Any) -> Any:
 
 def _count_back(chosen: Bools) -> Ints:
     flat = chosen.reshape(*chosen.shape[:-2], -1)
-    counted: Ints = np.cumsum(flat, axis=-1).reshape(chosen.shape)
+    counted: Ints = np.cumsum(flat, axis=-1, dtype=np.int64).reshape(chosen.shape)
     return counted

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
+from placings.arrays import Bools, Floats
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
 from placings.evaluation.importance import Importance
@@ -31,7 +31,7 @@ from placings.feco.masking import (
     score_each,
     take_column,
 )
-from placings.feco.subjects import Subject, as_ranking, choose_features, weigh_features
+from placings.feco.subjects import Subject, as_ranking, resolve_features, weigh_features
 from placings.metrics.names import Metric, measure
 
 DRAWS = {"test": 20, "train+test": 3}
@@ -74,8 +74,8 @@ def degrade(
     - `where="test"` scores the masked test data with the ranker as it is (20 draws); `"train+test"` masks
       training (and `valid`) and test data alike and retrains a clone in each draw (3), against clones
       that were trained on the full data with the same seeds; a list asks for both.
-    - `of="covered"`: the share is of the events that have the feature, so coverage falls by that share of itself.
-      `of="all"`: of all events, drawn whether they have it or not.
+    - `of="covered"`: the share is of the events that have the feature, so coverage falls by that share
+      of itself. `of="all"`: of all events, drawn whether they have it or not.
     - `unit="event"`, the paper's: what loses the feature is a search with all its rows. `"row"`: single rows,
       as when items, not searches, lack a value. An event has a feature if any of its rows has, by `rule`.
     - `features`: names, places from 0, `"top:5"` (the most important ones), `"random:top:10"` (one of them),
@@ -119,7 +119,7 @@ def degrade(
         subject.check_clonable()
     judge = Judge(data, metrics, metric, options, bootstrap, seed)
     known = weigh_features(subject, importance, trained if trained is not None else data)
-    chosen = choose_features(features, data.feature_names, known, seed)
+    chosen = resolve_features(features, data.feature_names, known, seed)
     held = None if valid is None else as_ranking(valid, "valid")
     run = Run(subject, trained, held, data, judge, asked, importance)
     baseline, effects = {}, []
@@ -129,16 +129,44 @@ def degrade(
             base = run.score_full(place)
             if base.importance is not None:
                 first = base.importance
-            baseline[place] = judge.summarise(base.predictions)[0]
+            baseline[place] = base.average()[0]
             for name, how in chosen:
                 found = run.mask_test(name) if place == "test" else run.retrain(name, advance)
-                effects += [run.summarise(name, how, place, drop, base, *found[drop]) for drop in found]
+                effects += [run.summarise(name, how, place, drop, base, found[drop]) for drop in found]
                 if place == "test":
                     advance(None)
     return Degradation(baseline, tuple(effects), asked, first)
 
 
 # -- judging -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was measured in each draw, the coverage that was left, and what the rankers were worth."""
+
+    measured: list[dict[str, Floats]] = field(default_factory=list)
+    predictions: list[Floats] = field(default_factory=list)
+    coverages: list[float] = field(default_factory=list)
+    weighed: list[Importance | None] = field(default_factory=list)
+
+    def average(self) -> tuple[dict[str, Floats], dict[str, float]]:
+        """Each query's values averaged over draws, and the standard deviation of the mean between draws."""
+        values, spread = {}, {}
+        for name in self.measured[0]:
+            by_draw = np.stack([each[name] for each in self.measured], axis=1)  # [queries, draws]
+            values[name] = by_draw.mean(axis=1)
+            spread[name] = float(np.std(mean_known(by_draw), ddof=1)) if by_draw.shape[1] > 1 else 0.0
+        return values, spread
+
+    @property
+    def importance(self) -> Importance | None:
+        """The mean over the draws."""
+        known = [each for each in self.weighed if each is not None]
+        if not known:
+            return None
+        means = {name: float(np.mean([each[name] for each in known])) for name in known[0].names}
+        return sort_importance(known[0].kind, known[0].meaning, means)
 
 
 @dataclass(frozen=True)
@@ -161,18 +189,14 @@ class Judge:
             return {name: np.array([float(self.function(data.y, predictions))])}
         return measure(name_metrics(self.metrics), predictions, data.y, data.offsets, **self.options)
 
-    def summarise(self, draws: Sequence[Floats]) -> tuple[dict[str, Floats], dict[str, float]]:
-        """Each query's values averaged over draws, and the standard deviation of the mean between draws."""
-        measured = [self(each) for each in draws]
-        values, spread = {}, {}
-        for name in measured[0]:
-            by_draw = np.stack([each[name] for each in measured], axis=1)  # [queries, draws]
-            values[name] = by_draw.mean(axis=1)
-            spread[name] = float(np.std(mean_known(by_draw), ddof=1)) if len(measured) > 1 else 0.0
-        return values, spread
+    def note(self, tally: Tally, predictions: Floats) -> None:
+        """Add one draw; its predictions are kept only where the bootstrap needs them."""
+        tally.measured.append(self(predictions))
+        if self.function is not None:
+            tally.predictions.append(predictions)
 
-    def replicate(self, full: Sequence[Floats], degraded: Sequence[Floats]) -> dict[str, Floats]:
-        """A callable's losses over resampled events and draws `[bootstrap]`; what is not finite is left out."""
+    def replicate(self, full: Tally, degraded: Tally) -> dict[str, Floats]:
+        """A callable's losses over resampled events and draws `[bootstrap]`, if they are finite."""
         if self.function is None:
             return {}
         import warnings
@@ -183,8 +207,8 @@ class Judge:
         for _ in range(self.bootstrap):
             picked = rng.integers(0, queries, queries)
             rows = _list_rows(self.data, picked)
-            draw = int(rng.integers(0, len(degraded)))
-            before, after = full[draw % len(full)], degraded[draw]
+            draw = int(rng.integers(0, len(degraded.predictions)))
+            before, after = full.predictions[draw % len(full.predictions)], degraded.predictions[draw]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a resample may lack a class; it gives NaN and is left out
                 y = self.data.y[rows]
@@ -203,14 +227,6 @@ def _list_rows(data: RankingData, queries: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Base:
-    """Predictions on the full test data, one a seed, and the importance of what made them."""
-
-    predictions: list[Floats]
-    importance: Importance | None = None
-
-
-@dataclass(frozen=True)
 class Run:
     """What `degrade` does for each feature, with everything it needs."""
 
@@ -223,92 +239,69 @@ class Run:
     kind: Any
     units: dict[int, Units] = field(default_factory=dict)
 
-    def score_full(self, place: str) -> Base:
+    def score_full(self, place: str) -> Tally:
         """The full data's predictions: of the ranker as it is, or of clones, one for each seed."""
+        tally = Tally()
         if place == "test":
-            predictions = [self.subject.predict(self.test)]
-            if all(np.isnan(values).all() for values in self.judge(predictions[0]).values()):
-                raise BadInput(
-                    "no query of the test data can be scored: nothing is relevant. Check its labels."
-                )
-            return Base(predictions)
+            self.judge.note(tally, self.subject.predict(self.test))
+            if all(np.isnan(values).all() for values in tally.measured[0].values()):
+                raise BadInput("no query of the test data can be scored: nothing is relevant. Check labels.")
+            return tally
         assert self.train is not None
-        count = self.asked["draws"][place] if self.subject.is_random else 1
-        clones = [self._fit(self.train, self.valid, draw) for draw in range(count)]
-        found = [self._weigh(clone, self.train) for clone in clones]
-        return Base([clone.predict(self.test) for clone in clones], _average(found))
+        for draw in range(self.asked["draws"][place] if self.subject.is_random else 1):
+            clone = self._fit(self.train, self.valid, draw)
+            self.judge.note(tally, clone.predict(self.test))
+            tally.weighed.append(self._weigh(clone, self.train))
+        return tally
 
-    def mask_test(self, name: str) -> dict[float, tuple[list[Floats], list[float], None]]:
-        """Predictions of the ranker on masked test data: for each drop, one a draw."""
-        masks, coverages = [], []
-        drops = self.asked["drops"]
-        for draw in range(self.asked["draws"]["test"]):
-            for drop in drops:
-                dark, after = self._mask(self.test, name, draw, drop, TEST)
-                masks.append(dark)
-                coverages.append(after)
-        scored = list(
-            score_each(
-                self.subject.predict,
-                self.test,
-                name,
-                masks,
-                self.asked["value"],
-                rowwise=self.subject.rowwise,
-            )
-        )
-        step = len(drops)
-        return {drop: (scored[i::step], coverages[i::step], None) for i, drop in enumerate(drops)}
+    def mask_test(self, name: str) -> dict[float, Tally]:
+        """The ranker on masked test data: for each drop, a tally of all draws."""
+        found = {drop: Tally() for drop in self.asked["drops"]}
+        asked = [(draw, drop) for draw in range(self.asked["draws"]["test"]) for drop in found]
 
-    def retrain(
-        self, name: str, advance: Callable[[float | None], None]
-    ) -> dict[float, tuple[list[Floats], list[float], dict[str, float] | None]]:
-        """Predictions of clones that were trained and tested with the feature masked."""
-        assert self.train is not None
-        found: dict[float, tuple[list[Floats], list[float], dict[str, float] | None]] = {}
-        for drop in self.asked["drops"]:
-            predictions, coverages, weighed = [], [], []
-            for draw in range(self.asked["draws"]["train+test"]):
-                train, valid = (
-                    None
-                    if part is None
-                    else darken(
-                        part, {name: self._mask(part, name, draw, drop, number)[0]}, self.asked["value"]
-                    )
-                    for part, number in ((self.train, TRAIN), (self.valid, VALID))
-                )
-                assert train is not None
-                clone = self._fit(train, valid, draw)
-                dark, after = self._mask(self.test, name, draw, drop, TEST)
-                predictions.append(clone.predict(darken(self.test, {name: dark}, self.asked["value"])))
-                coverages.append(after)
-                weighed.append(self._weigh(clone, train))
-                advance(None)
-            mean = _average(weighed)
-            after_all = None if mean is None else {each: mean[each] for each in mean.names}
-            found[drop] = (predictions, coverages, after_all)
+        def mask() -> Iterator[Bools]:
+            for draw, drop in asked:
+                dark, left = self._mask(self.test, name, draw, drop, TEST)
+                found[drop].coverages.append(left)
+                yield dark
+
+        value, rowwise = self.asked["value"], self.subject.rowwise
+        scored = score_each(self.subject.predict, self.test, name, mask(), value, rowwise=rowwise)
+        for (_, drop), predictions in zip(asked, scored, strict=True):
+            self.judge.note(found[drop], predictions)
         return found
 
-    def summarise(
-        self,
-        name: str,
-        how: str,
-        place: str,
-        drop: float,
-        base: Base,
-        predictions: list[Floats],
-        coverages: list[float],
-        importance: dict[str, float] | None,
-    ) -> Effect:
+    def retrain(self, name: str, advance: Callable[[float | None], None]) -> dict[float, Tally]:
+        """Clones that were trained and tested with the feature masked: for each drop, a tally."""
+        assert self.train is not None
+        found = {drop: Tally() for drop in self.asked["drops"]}
+        for drop, tally in found.items():
+            for draw in range(self.asked["draws"]["train+test"]):
+                train = self._darken(self.train, name, draw, drop, TRAIN)
+                valid = None if self.valid is None else self._darken(self.valid, name, draw, drop, VALID)
+                clone = self._fit(train, valid, draw)
+                dark, left = self._mask(self.test, name, draw, drop, TEST)
+                tally.coverages.append(left)
+                self.judge.note(tally, clone.predict(darken(self.test, {name: dark}, self.asked["value"])))
+                tally.weighed.append(self._weigh(clone, train))
+                advance(None)
+        return found
+
+    def summarise(self, name: str, how: str, place: str, drop: float, base: Tally, tally: Tally) -> Effect:
+        """One row of the table."""
         units = self._count(self.test)
         covered = units.cover(take_column(self.test.X, self.test._place(name)), self.asked["rule"])
+        after = tally.importance
         return Effect(
-            name, how, place, drop, len(predictions), units.count, float(covered.mean()),
-            float(np.mean(coverages)), *self.judge.summarise(predictions),
-            self.judge.replicate(base.predictions, predictions), importance,
+            name, how, place, drop, len(tally.measured), units.count, float(covered.mean()),
+            float(np.mean(tally.coverages)), *tally.average(), self.judge.replicate(base, tally),
+            None if after is None else {each: after[each] for each in after.names},
         )  # fmt: skip
 
-    def _mask(self, data: RankingData, name: str, draw: int, drop: float, part: int) -> tuple[Any, float]:
+    def _darken(self, data: RankingData, name: str, draw: int, drop: float, part: int) -> RankingData:
+        return darken(data, {name: self._mask(data, name, draw, drop, part)[0]}, self.asked["value"])
+
+    def _mask(self, data: RankingData, name: str, draw: int, drop: float, part: int) -> tuple[Bools, float]:
         """The rows that go dark, and the coverage that is left."""
         asked, units = self.asked, self._count(data)
         covered = units.cover(take_column(data.X, data._place(name)), asked["rule"])
@@ -327,14 +320,6 @@ class Run:
     def _weigh(self, clone: Subject, train: RankingData) -> Importance | None:
         kind = self.kind if isinstance(self.kind, str) else None
         return weigh_features(clone, kind, train)(needed=kind is not None)
-
-
-def _average(found: Sequence[Importance | None]) -> Importance | None:
-    known = [each for each in found if each is not None]
-    if not known:
-        return None
-    means = {name: float(np.mean([each[name] for each in known])) for name in known[0].names}
-    return sort_importance(known[0].kind, known[0].meaning, means)
 
 
 # -- arguments ---------------------------------------------------------------------------------------

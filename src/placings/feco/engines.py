@@ -5,15 +5,15 @@ Everything that is asked is an Ibis expression, so each engine gets the same que
 
 from __future__ import annotations
 
-import glob
 import json
+import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -21,6 +21,7 @@ from uuid import uuid4
 from placings.data.columns import METADATA_KEY
 from placings.data.ranking import RankingData
 from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
+from placings.feco.paths import as_paths, as_urls, find_delimiter, find_files
 from placings.threads import count_threads
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 ENGINES = ("duckdb", "spark")
 MASTERS = ("local", "spark://", "yarn", "k8s://", "mesos://")
-PARQUET = (".parquet", ".pq", ".parq")
-TEXT = (".csv", ".tsv", ".tab")
-PACKED = (".gz", ".zst", ".bz2")
 SPARK_MEMORY = "4g"
 
 Table: TypeAlias = Any  # a path, a glob, a list of them, pandas, polars, Arrow, a RankingData, an Ibis table
@@ -62,11 +60,32 @@ class Source:
         """The answer to an expression as a pandas table; the engine's own errors come back as ours."""
         import pandas as pd
 
-        with _told_as_ours(self.name):
+        with told_as_ours(self.name):
             answer = self.backend.execute(expression)
         if not isinstance(answer, pd.DataFrame):
             raise BadInput(f"an expression must be a table. Got one whose answer is {type(answer).__name__}.")
         return answer
+
+    @contextmanager
+    def holding(self, expression: Any) -> Iterator[Any]:
+        """An expression computed once, as a temporary table, for the time of a `with`."""
+        name, spark = f"placings_{uuid4().hex}", self.engine == "pyspark"
+        with told_as_ours(self.name):
+            if spark:
+                frame = self.backend._session.sql(self.backend.compile(expression)).persist()
+                frame.createOrReplaceTempView(name)
+                held = self.backend.table(name)
+            else:
+                held = self.backend.create_table(name, expression, temp=True)
+        try:
+            yield held
+        finally:
+            with told_as_ours(self.name):
+                if spark:
+                    frame.unpersist()
+                    self.backend._session.catalog.dropTempView(name)
+                else:
+                    self.backend.raw_sql(f"DROP TABLE {name}")
 
 
 @contextmanager
@@ -86,7 +105,7 @@ def open_table(table: Table, engine: Engine = None) -> Any:
     `table` is a path, a glob or a list of them (parquet, CSV; a folder means its parquet files), a pandas,
     polars or Arrow table, a RankingData, or an Ibis table, which stays on the engine it is on. `engine` is
     None or "duckdb" (embedded), "spark" (`local[*]`), a master's URL such as "spark://host:7077", a
-    SparkSession, or an Ibis backend.
+    SparkSession (whose time zone is set to UTC), or an Ibis backend.
 
     >>> open_table({"x": [1.0, 0.0]}).count().execute()
     2
@@ -99,23 +118,23 @@ def open_source(table: Table, engine: Engine = None) -> Source:
     ibis = need_ibis("reading logs")
     if isinstance(table, ibis.expr.types.Table):
         return _keep_engine(table, engine)
-    paths = _as_paths(table)
+    paths = as_paths(table)
     if paths is None:
         return _hold(_as_arrow(table), engine)
-    files, kind, folder = _find_files(paths)
+    files, kind, folder = find_files(paths)
     backend, own = _connect(engine)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    spark = backend.name == "pyspark"
-    with _told_as_ours(name):
-        if kind == "csv":
-            tab = files[0].removesuffix(Path(files[0]).suffix if files[0].endswith(PACKED) else "")
-            mark = "\t" if tab.lower().endswith((".tsv", ".tab")) else ","
-            options = {"header": True, "inferSchema": True, "sep": mark} if spark else {}
-            opened_table = backend.read_csv(_as_urls(files) if spark else files, **options)
-        elif spark:
-            opened_table = backend.read_parquet(_as_urls(paths if folder else files))
+    with told_as_ours(name):
+        if backend.name == "pyspark":
+            read = backend._session.read
+            if kind == "csv":
+                mark = find_delimiter(files[0])
+                frame = read.csv(as_urls(files), header=True, inferSchema=True, sep=mark)
+            else:
+                frame = read.parquet(*as_urls(paths if folder else files))
+            opened_table = _name_frame(backend, frame)
         else:
-            opened_table = backend.read_parquet(files)
+            opened_table = backend.read_csv(files) if kind == "csv" else backend.read_parquet(files)
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
     return Source(opened_table, backend, name, recorded, kind == "csv", own)
 
@@ -145,6 +164,7 @@ def start_spark(master: str = "local[*]") -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, and told by us
     local = master.startswith("local")
     if local:
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
@@ -180,6 +200,7 @@ def _connect(engine: Engine) -> tuple[Any, bool]:
         )
         return backend, True
     if isinstance(engine, ibis.backends.BaseBackend):
+        _refuse_zone(engine)
         return engine, False
     if isinstance(engine, str):
         if engine != "spark" and not engine.startswith(MASTERS):
@@ -195,6 +216,13 @@ def _connect(engine: Engine) -> tuple[Any, bool]:
     return ibis.pyspark.connect(session), False
 
 
+def _name_frame(backend: Any, frame: Any) -> Any:
+    """A Spark frame as an Ibis table."""
+    name = f"placings_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    return backend.table(name)
+
+
 def _keep_engine(table: Any, engine: Engine) -> Source:
     backends, _ = table._find_backends()
     if not backends:  # an in-memory table: no engine yet
@@ -204,7 +232,22 @@ def _keep_engine(table: Any, engine: Engine) -> Source:
         raise BadInput(
             f"an Ibis table stays on its engine, {backend.name}. Got engine={engine!r}. Leave engine out."
         )
+    _refuse_zone(backend)
     return Source(table, backend, "the Ibis table")
+
+
+def _refuse_zone(backend: Any) -> None:
+    """Sessions of someone else must speak UTC too: in another zone, times with a zone would be shifted."""
+    zone = "UTC"
+    if backend.name == "duckdb":
+        zone = str(backend.raw_sql("SELECT current_setting('TimeZone')").fetchall()[0][0])
+    elif backend.name == "pyspark":
+        zone = str(backend._session.conf.get("spark.sql.session.timeZone"))
+    if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
+        raise BadInput(
+            f"the session's time zone must be UTC. Got {zone!r}. Set it (TimeZone in DuckDB, "
+            "spark.sql.session.timeZone in Spark) and pass zone= to say where days begin."
+        )
 
 
 def _names(engine: Engine, backend: str) -> bool:
@@ -219,15 +262,14 @@ def _hold(table: pa.Table, engine: Engine) -> Source:
     backend, own = _connect(engine)
     name = f"placings_{uuid4().hex}"
     plain = _as_plain(table)
-    with _told_as_ours("the table"):
+    with told_as_ours("the table"):
         if backend.name == "pyspark":
             session = backend._session
             try:
                 frame = session.createDataFrame(plain)
             except TypeError:  # before Spark 4 there is no way in for Arrow but pandas
                 frame = session.createDataFrame(plain.to_pandas())
-            frame.createOrReplaceTempView(name)
-            held = backend.table(name)
+            held = _name_frame(backend, frame)
         elif backend.name == "duckdb":
             backend.con.register(name, plain)
             held = backend.table(name)
@@ -315,68 +357,17 @@ def _read_schema_record(file: str) -> dict[str, Any]:
         return {}  # the engine read it; without a record nothing is lost
 
 
-# -- files ----------------------------------------------------------------------------------------------
-
-
-def _as_paths(table: Any) -> list[str] | None:
-    if isinstance(table, str | PathLike):
-        return [os.fspath(table)]
-    if isinstance(table, Sequence) and table and all(isinstance(item, str | PathLike) for item in table):
-        return [os.fspath(item) for item in table]
-    return None
-
-
-def _find_files(paths: Sequence[str]) -> tuple[list[str], str, bool]:
-    """The files that are meant, "parquet" or "csv", and whether a folder was named."""
-    files: list[str] = []
-    folder = False
-    for path in paths:
-        if "://" in path:
-            files.append(path)
-        elif Path(path).is_dir():
-            folder = True
-            found = sorted(str(file) for file in Path(path).rglob("*") if file.name.lower().endswith(PARQUET))
-            found = [file for file in found if not Path(file).name.startswith((".", "_"))]
-            if not found:
-                raise BadFile(path, "is a folder without .parquet files. Name the file to read.")
-            files += found
-        elif Path(path).is_file():
-            files.append(path)
-        else:
-            found = sorted(glob.glob(path, recursive=True))
-            if not found:
-                raise BadFile(path, "there is no such file, and no file matches it.")
-            files += found
-    kinds = {_find_kind(file) for file in files}
-    if len(kinds) > 1:
-        raise BadInput(f"files of one table must be of one kind. Got {' and '.join(sorted(kinds))}.")
-    return files, kinds.pop(), folder
-
-
-def _find_kind(file: str) -> str:
-    name = file.lower()
-    for ending in PACKED:
-        name = name.removesuffix(ending)
-    if name.endswith(PARQUET):
-        return "parquet"
-    if name.endswith(TEXT):
-        return "csv"
-    raise BadFile(file, f"must end in {', '.join((*PARQUET[:1], *TEXT))} (or these, compressed) to be read here.")
-
-
-def _as_urls(files: Sequence[str]) -> list[str]:
-    """Local paths as URLs: a cluster's default file system is another one."""
-    return [file if "://" in file else Path(file).resolve().as_uri() for file in files]
-
-
 # -- errors -----------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _told_as_ours(name: str) -> Iterator[None]:
+def told_as_ours(name: str) -> Iterator[None]:
     """What DuckDB, Spark and Ibis say of a table, as one kind of error with what to do."""
     try:
-        yield
+        with warnings.catch_warnings():  # of the engines, of what Ibis calls in them: nothing a user can mend
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
     except Exception as error:
         kind = type(error).__module__.partition(".")[0]
         if kind not in ("duckdb", "_duckdb", "pyspark", "py4j", "ibis"):
@@ -387,7 +378,7 @@ def _told_as_ours(name: str) -> Iterator[None]:
 
 def _suggest_fix(text: str) -> str:
     if "NANOS" in text:
-        return "Write its times in microseconds (pandas: to_parquet(…, coerce_timestamps='us')); Spark reads no finer."
+        return "Spark reads no nanoseconds: write microseconds (to_parquet(…, coerce_timestamps='us'))."
     if "onvert" in text or "cast" in text.lower():
         return "Mend the value, or write it as an empty field."
     return "Is the file whole, and of the kind that its name says?"

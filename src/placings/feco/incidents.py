@@ -77,8 +77,8 @@ class Alert:
 class Incident:
     """Alerts that belong together: the same feature in several segments, or features that fell together.
 
-    `onset` is the first suspicious window, `flagged` the first one that raised an alert, `last` the last.
-    `segments` are the narrowest ones hit. `ongoing` says that the last finished window is still hit.
+    `segments` are the narrowest ones hit, `onset` is their first suspicious window; `flagged` is the first
+    window that raised an alert, `last` the last. `ongoing` says that the last finished window is still hit.
     """
 
     number: int
@@ -260,7 +260,7 @@ def _describe(alerts: list[Alert], windows: Sequence[datetime]) -> Incident:
         score=max(alert.score for alert in alerts),
         features=tuple(dict.fromkeys(alert.feature for alert in loudest)),
         segments=tuple({_key(alert.segment): alert.segment for alert in finest}.values()),
-        onset=min(alert.onset for alert in alerts),
+        onset=min(alert.onset for alert in finest),
         flagged=alerts[0].window,
         last=last,
         ongoing=bool(windows) and last == windows[-1],

@@ -47,7 +47,7 @@ def cluster_interval(
     *,
     level: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """The interval of a share of rows that come in lists: Wilson's, with as many events as the lists are worth.
+    """The interval of a share of rows that come in lists: Wilson's, with what the lists are worth.
 
     With c and n the covered and all rows of an event and `p = Σc/Σn`, the ratio's variance is
     `v = E/(E − 1) · Σ(c − p·n)² / (Σn)²` over E events, and `p(1 − p)/v` is the number of independent rows
@@ -56,7 +56,7 @@ def cluster_interval(
 
     >>> low, high = cluster_interval(20, 40, 200, 200, 400, 4)  # lists of 10, two dark and two covered
     >>> round(float(low), 2), round(float(high), 2)  # as wide as 3 independent rows, not as 40
-    (0.12, 0.88)
+    (0.13, 0.87)
 
     W. G. Cochran, "Sampling Techniques", 3rd edition, 1977, chapter 6.
     """

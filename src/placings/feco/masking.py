@@ -8,7 +8,7 @@ is one item of one search.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from placings.metrics.order import count_by_query
 
 UNITS = ("event", "row")
 CANDIDATES = ("covered", "all")
+GOLDEN = 0.6180339887498949  # its multiples, without their whole parts, spread evenly over [0, 1)
 TEST, TRAIN, VALID = range(3)  # each part of the data draws its masks from a stream of its own
 
 Rule = str | float
@@ -151,8 +152,8 @@ def darken(data: RankingData, dark: Mapping[str, Bools], value: float = 0.0) -> 
 class Order:
     """One draw for one feature: the units in the order in which they go dark.
 
-    A share s of n units is the first `⌊s·n + u⌋` of them, with u drawn once from [0, 1): on average exactly
-    s·n, also of a few units, and what is dark at 5 % is dark at 25 % too.
+    A share s of n units is the first `⌊s·n + u⌋` of them, with u from [0, 1), spread evenly over the draws:
+    on average s·n, also of a few units. What is dark at 5 % is dark at 25 % too.
     """
 
     units: Ints
@@ -165,8 +166,10 @@ class Order:
 
 def draw_order(candidates: Bools, seed: int, feature: str, draw: int, part: int = TEST) -> Order:
     """The order of one draw, from the seed, the feature's name, the draw and the part of the data."""
-    rng = np.random.default_rng([seed, zlib.crc32(feature.encode()), draw, part])
-    return Order(rng.permutation(np.flatnonzero(candidates)), float(rng.random()))
+    name = zlib.crc32(feature.encode())
+    begin = np.random.default_rng([seed, name, part]).random()
+    order = np.random.default_rng([seed, name, part, draw]).permutation(np.flatnonzero(candidates))
+    return Order(order, float((begin + draw * GOLDEN) % 1.0))
 
 
 def choose_candidates(covered: Bools, of: str) -> Bools:
@@ -297,7 +300,7 @@ def score_each(
     predict: Callable[[RankingData], Floats],
     data: RankingData,
     feature: str,
-    masks: Sequence[Bools],
+    masks: Iterable[Bools],
     value: float,
     *,
     rowwise: bool,

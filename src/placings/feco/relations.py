@@ -1,4 +1,4 @@
-"""Two questions of the paper: does coverage go with NDCG, and does importance tell the impact of losing it?"""
+"""Two questions of the paper: does coverage go with NDCG, and does importance tell the impact of a loss?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placings.evaluation.rendering import (
     write_json,
 )
 from placings.evaluation.scoring import is_lower_better
-from placings.evaluation.significance import check_count, check_share
+from placings.evaluation.significance import CHUNK, check_count, check_share
 from placings.feco.effects import Degradation
 from placings.feco.masking import (
     Rule,
@@ -32,7 +32,7 @@ from placings.feco.masking import (
     score_each,
     take_column,
 )
-from placings.feco.subjects import Subject, choose_features, weigh_features
+from placings.feco.subjects import Subject, resolve_features, weigh_features
 from placings.metrics.names import metric as find_metric
 
 GRID = tuple(step / 10 for step in range(11))
@@ -135,7 +135,7 @@ def correlate_coverage(
     if len(set(steps)) < 3 or not all(0.0 <= step <= 1.0 for step in steps):
         raise BadInput(f"grid must be at least three different shares from 0 to 1. Got {grid!r}.")
     subject = Subject(ranker)
-    chosen = choose_features(features, test.feature_names, weigh_features(subject, importance, test), seed)
+    chosen = resolve_features(features, test.feature_names, weigh_features(subject, importance, test), seed)
     judge = find_metric(metric)
     units = count_units(test, unit)
     fill = check_value(value, rule)
@@ -159,7 +159,7 @@ def correlate_coverage(
             raise BadInput(f"no query of the test data has a {judge}: nothing is relevant.")
         share = np.array(coverages)
         means = values.mean(axis=0)
-        resampled = [correlate(share, each) for each in resample_means(values, bootstrap, seed)]
+        resampled = correlate_rows(share, resample_means(values, bootstrap, seed))
         low, high = bound_known(resampled, level)
         slope = 0.01 * float(np.polyfit(share, means, 1)[0]) if np.ptp(share) else float("nan")
         found.append(
@@ -170,8 +170,8 @@ def correlate_coverage(
         points += [(name, *key, c, m) for key, c, m in zip(keys, coverages, means.tolist(), strict=True)]
     frame = pandas.DataFrame(points, columns=["feature", "drop", "draw", "coverage", "value"])
     note = (
-        f"{judge} against coverage over {len(steps)} drops × {draws} draws of masked {unit}s, each a copy of the "
-        f"{test.n_queries:,} test queries; intervals resample queries."
+        f"{judge} against coverage over {len(steps)} drops × {draws} draws of masked {unit}s, each a copy of "
+        f"the {test.n_queries:,} test queries; intervals resample queries."
     )
     return Correlations(tuple(found), frame, note)
 
@@ -234,7 +234,7 @@ def relate_importance(
     lost = np.array([each.lost for each in losses])
     settings = found.settings
     means = resample_means(columns, settings["bootstrap"], settings["random_state"])
-    low, high = bound_known([correlate_ranks(weights, each) for each in means], settings["level"])
+    low, high = bound_known(correlate_rows(rank_values(weights), rank_values(means)), settings["level"])
     from placings.data.tables import need_library
 
     pairs = need_library("pandas", "relate_importance").DataFrame(
@@ -253,13 +253,21 @@ def relate_importance(
 # -- numbers ------------------------------------------------------------------------------------------
 
 
-def resample_means(values: Floats, draws: int, seed: int) -> Iterator[Floats]:
-    """The mean of each column of `[queries, columns]` over queries drawn with replacement, `draws` times."""
+def resample_means(values: Floats, draws: int, seed: int) -> Floats:
+    """Means of the columns of `[queries, columns]` over queries drawn with replacement `[draws, columns]`."""
+    parts = [counts @ values / len(values) for counts in resample_counts(len(values), draws, seed)]
+    return np.concatenate(parts) if parts else np.empty((0, values.shape[1]))
+
+
+def resample_counts(queries: int, draws: int, seed: int) -> Iterator[Floats]:
+    """How often each query is drawn, `[some draws, queries]` at a time."""
     rng = np.random.default_rng([seed, 2])
-    queries = len(values)
-    for _ in range(draws):
-        counts = np.bincount(rng.integers(0, queries, queries), minlength=queries)
-        yield counts @ values / queries
+    step = max(1, CHUNK // max(queries, 1))
+    for start in range(0, draws, step):
+        rows = min(step, draws - start)
+        picked = rng.integers(0, queries, size=(rows, queries)) + queries * np.arange(rows)[:, None]
+        counts = np.bincount(picked.ravel(), minlength=rows * queries)
+        yield counts.reshape(rows, queries).astype(np.float64)
 
 
 def correlate(first: Floats, second: Floats) -> float:
@@ -268,9 +276,16 @@ def correlate(first: Floats, second: Floats) -> float:
     >>> round(correlate(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])), 6)
     1.0
     """
-    a, b = first - first.mean(), second - second.mean()
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / size if size > 1e-15 * len(a) else float("nan")
+    return float(correlate_rows(first, second[None, :])[0])
+
+
+def correlate_rows(first: Floats, rows: Floats) -> Floats:
+    """Pearson's correlation of a vector with each row of a matrix."""
+    a = first - first.mean()
+    b = rows - rows.mean(axis=1, keepdims=True)
+    size = np.sqrt((a @ a) * (b * b).sum(axis=1))
+    varies = size > 1e-15 * len(a)
+    return np.where(varies, (b @ a) / np.where(varies, size, 1.0), np.nan)
 
 
 def correlate_ranks(first: Floats, second: Floats) -> float:
@@ -279,14 +294,19 @@ def correlate_ranks(first: Floats, second: Floats) -> float:
     >>> round(correlate_ranks(np.array([1.0, 2.0, 9.0]), np.array([3.0, 4.0, 5.0])), 6)
     1.0
     """
+    return correlate(rank_values(first), rank_values(second))
+
+
+def rank_values(values: Floats) -> Floats:
+    """Ranks along the last axis, ties at their average."""
     from scipy.stats import rankdata
 
-    return correlate(np.asarray(rankdata(first)), np.asarray(rankdata(second)))
+    return np.asarray(rankdata(values, axis=-1), dtype=np.float64)
 
 
-def bound_known(values: Sequence[float], level: float) -> tuple[float, float]:
+def bound_known(values: Floats, level: float) -> tuple[float, float]:
     """The middle `level` of what is known; (NaN, NaN) of nothing."""
-    known = np.array([value for value in values if not np.isnan(value)])
+    known = values[~np.isnan(values)]
     if not len(known):
         return float("nan"), float("nan")
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])

@@ -194,7 +194,7 @@ def _weigh(subject: Subject, importance: Any, data: RankingData, needed: bool) -
     return rank_importance(ranker, "permutation", data)
 
 
-def choose_features(
+def resolve_features(
     features: str | int | Sequence[str | int], names: Sequence[str], weigh: Weigh, seed: int
 ) -> list[tuple[str, str]]:
     """The features that are asked for, each once, with how it was chosen ("named", "top 1", …)."""

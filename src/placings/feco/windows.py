@@ -42,18 +42,22 @@ class Cut:
     days: tuple[int, ...] = ()
     midnights: tuple[int, ...] = (0,)
 
+    def split(self, second: Any) -> tuple[Any, Any]:
+        """The local day's number and its midnight in UTC, as Ibis expressions of a second."""
+        day = ((second + _step(second, self.shifts, self.offsets)) // DAY).cast("int64")
+        return day, day * DAY - _step(day, self.days, self.midnights)
+
     def key(self, second: Any) -> Any:
         """The window of a second, as an Ibis expression: a local day's number, or the start in UTC."""
-        day = ((second + _step(second, self.shifts, self.offsets)) // DAY).cast("int64")
+        day, midnight = self.split(second)
         if self.seconds >= DAY:
             many = self.seconds // DAY
             return day if many == 1 else (((day - MONDAY) // many) * many + MONDAY).cast("int64")
-        midnight = day * DAY - _step(day, self.days, self.midnights)
         return (midnight + ((second - midnight) // self.seconds) * self.seconds).cast("int64")
 
     def key_of(self, second: int) -> int:
         """`key` of one number."""
-        day = (second + self.offsets[bisect_right(self.shifts, second)]) // DAY
+        day = self._day_of(second)
         if self.seconds >= DAY:
             many = self.seconds // DAY
             return day if many == 1 else (day - MONDAY) // many * many + MONDAY
@@ -88,7 +92,7 @@ def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Cut
     """The cut of a window such as "1d" for data within `span` (seconds; only a zone needs it).
 
     >>> cut = make_cut("1d", "Europe/Berlin", (1711753200, 1712008800))
-    >>> cut.starts(np.array([cut.key_of(1711922400)]))  # an hour before midnight of a day with 23 hours
+    >>> cut.starts(np.array([cut.key_of(1711918800)]))  # an hour before midnight of a day with 23 hours
     array(['2024-03-30T23:00:00.000000000'], dtype='datetime64[ns]')
     """
     seconds = parse_window(window)
@@ -137,7 +141,7 @@ def find_zone(name: str) -> ZoneInfo:
 
 
 def as_second(moment: Any, name: str, zone: str | None = None) -> float:
-    """A moment as seconds since 1970: ISO text, a date or a datetime; without a zone of its own it is in `zone`.
+    """A moment (ISO text, a date, a datetime) as seconds since 1970; one without a zone is in `zone`.
 
     >>> as_second("1970-01-02", "since")
     86400.0

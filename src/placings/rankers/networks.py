@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from placings.errors import UnknownName
+from placings.rankers.bags import Bag
 from placings.training.layers import RowDropout, RowNorm
 from placings.training.packing import Packed
-from placings.transforms.layers import Prepared
+from placings.training.randomness import GOLDEN, make_uniform, name_units, scramble
+from placings.training.sources import SparseRows
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+LINEAR = "linear"  # an output without a function behind it
+NOISE_LAYER = 1000  # the name of the input's noise, apart from those of layers that drop units
 
 
 class Network(nn.Module):
@@ -22,29 +29,40 @@ class Network(nn.Module):
     `forward` takes prepared rows and the lists they belong to, and gives one score a row.
     """
 
-    transform: Prepared
+    transform: Any  # a transform's module, or a Bag: `prepare`, then `finish` gives `[rows, inputs]`
     needs_lists = False  # whether a row's score depends on the other rows of its list
 
-    def prepare(self, rows: Tensor, offsets: Tensor | None = None) -> Tensor:
-        """Rows `[rows, features]` as `forward` wants them, `[rows, prepared]`."""
-        return self.transform.prepare(rows, offsets)
+    def prepare(self, rows: Any, offsets: Tensor | None = None) -> Any:
+        """Rows `[rows, features]` as `forward` wants them: `[rows, prepared]`, or sparse rows for a bag."""
+        return self.transform.prepare(self.spread(rows), offsets)
 
-    def forward(self, prepared: Tensor, packed: Packed | None = None) -> Tensor:
+    def spread(self, rows: Any) -> Any:
+        """Sparse rows made dense, unless a bag takes them as they are."""
+        if isinstance(rows, SparseRows) and not isinstance(self.transform, Bag):
+            return rows.spread(self.transform.fill.shape[0])
+        return rows
+
+    def forward(self, prepared: Any, packed: Packed | None = None) -> Tensor:
         raise NotImplementedError
 
 
 class Stack(nn.Module):
     """`[batch norm → linear → activation → dropout] × hidden → [batch norm →] linear`, over packed rows.
 
+    With `norm_after`, as TF-Ranking's examples have it, `[batch norm →] [linear → batch norm → activation →
+    dropout] × hidden → linear`. `norm_input` is about the first batch norm of either. `outputs` None leaves
+    out the last linear layer and the norm in front of it.
+
     `momentum` is Keras's (the share of the old average that is kept), as the paper writes it. Weights start
     as Keras's do: Glorot uniform, biases 0. Statistics come from real rows only: nothing here is padded.
+    Dropout draws by the layer's number, counted from `first_layer`.
     """
 
     def __init__(
         self,
         inputs: int,
         hidden: Sequence[int],
-        outputs: int = 1,
+        outputs: int | None = 1,
         *,
         activation: str,
         dropout: float,
@@ -52,21 +70,28 @@ class Stack(nn.Module):
         momentum: float,
         eps: float,
         norm_input: bool = True,
+        norm_after: bool = False,
+        output_activation: str = LINEAR,
         first_layer: int = 0,
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise UnknownName("activation", activation, ACTIVATIONS)
-        layers: list[nn.Module] = []
-        widths = [inputs, *hidden]
-        for number, (width, out) in enumerate(pairwise(widths)):
-            if batch_norm and (number or norm_input):
-                layers.append(RowNorm(width, eps=eps, momentum=1.0 - momentum))
-            layers += [nn.Linear(width, out), ACTIVATIONS[activation]()]
+        act = find_activation(activation)
+
+        def norm(width: int, wanted: bool) -> list[nn.Module]:
+            return [RowNorm(width, eps=eps, momentum=1.0 - momentum)] if batch_norm and wanted else []
+
+        layers = norm(inputs, norm_input and (bool(hidden) or outputs is not None))
+        for number, (width, out) in enumerate(pairwise([inputs, *hidden])):
+            layers += norm(width, bool(number) and not norm_after)
+            layers += [nn.Linear(width, out), *norm(out, norm_after), act()]
             layers.append(RowDropout(dropout, out, first_layer + number))
-        if batch_norm and (hidden or norm_input):
-            layers.append(RowNorm(widths[-1], eps=eps, momentum=1.0 - momentum))
-        layers.append(nn.Linear(widths[-1], outputs))
+        self.width = hidden[-1] if hidden else inputs
+        if outputs is not None:
+            layers += norm(self.width, bool(hidden) and not norm_after)
+            layers.append(nn.Linear(self.width, outputs))
+            if output_activation != LINEAR:
+                layers.append(find_activation(output_activation, LINEAR)())
+            self.width = outputs
         self.layers = nn.ModuleList(layers)
         for layer in layers:
             if isinstance(layer, nn.Linear):
@@ -79,14 +104,51 @@ class Stack(nn.Module):
         return x
 
 
-class FeedForward(Network):
-    """`transform → Stack → score`."""
+class RowNoise(nn.Module):
+    """Gaussian noise on a row's inputs in training, which follows from the row's key and the input's name.
 
-    def __init__(self, transform: Prepared, layers: Stack) -> None:
+    `x + std · √(−2 ln u) · cos(2πv)` with u and v hashed (Box and Muller). Without keys (a network used by
+    itself) it is drawn from torch's stream.
+    """
+
+    units: Tensor
+
+    def __init__(self, std: float, width: int) -> None:
+        super().__init__()
+        self.std = std
+        self.register_buffer("units", name_units(NOISE_LAYER, width), persistent=False)
+
+    def forward(self, x: Tensor, packed: Packed | None = None) -> Tensor:
+        if not self.training or self.std == 0.0:
+            return x
+        if packed is None:
+            return x + self.std * torch.randn_like(x)
+        bits = scramble(packed.row_keys[:, None] ^ self.units)
+        length = torch.sqrt(-2.0 * torch.log(make_uniform(bits)))
+        turn = torch.cos(2.0 * math.pi * make_uniform(scramble(bits + GOLDEN)))
+        return x + (self.std * length * turn).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.std}"
+
+
+class FeedForward(Network):
+    """`transform → noise → Stack → score`."""
+
+    def __init__(self, transform: nn.Module, noise: RowNoise, layers: Stack) -> None:
         super().__init__()
         self.transform = transform
+        self.noise = noise
         self.layers = layers
 
-    def forward(self, prepared: Tensor, packed: Packed | None = None) -> Tensor:
-        scores: Tensor = self.layers(self.transform.finish(prepared), packed)
+    def forward(self, prepared: Any, packed: Packed | None = None) -> Tensor:
+        inputs = self.noise(self.transform.finish(prepared), packed)  # [rows, inputs]
+        scores: Tensor = self.layers(inputs, packed)
         return scores.squeeze(-1)
+
+
+def find_activation(name: str, *also: str) -> type[nn.Module]:
+    """The activation of this name; an unknown one is told what else there is."""
+    if name not in ACTIVATIONS:
+        raise UnknownName("activation", str(name), [*ACTIVATIONS, *also])
+    return ACTIVATIONS[name]

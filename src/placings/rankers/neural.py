@@ -20,24 +20,32 @@ from placings.rankers.estimator import Ranker
 from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, make_transform
 
-WIDEST_SPARSE = 1 << 28  # numbers; CSR beyond it is not made dense
+MOST_DENSE = 1 << 28  # numbers; CSR data beyond it enter by a bag
+WIDEST_DENSE = 1 << 12  # columns; so do wider ones
 FEWEST_TO_SPLIT = 20  # queries; of fewer none is held out
 NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "transform.json"
 
 
 class NeuralRanker(Ranker):
-    """A feed-forward ranker over transformed features, trained on a listwise loss.
+    """A network over transformed features, trained on a listwise loss.
 
     `transform` is a name ("raw", "gauss", "cdf", "log1p", "mixture", …) or a Transform; with the mixture the
     ranker learns, for each feature, how much of each transform to use. Every other argument that is None
-    takes the preset's value: "default" (provisional), or "zhuang2020", the paper's network and training.
+    takes the preset's value: "default" (provisional), "zhuang2020", the paper's network and training, or
+    one of Table 6.3 of the thesis ("thesis-fc-512-256-32", …; see `presets.PRESETS`).
+
+    `network` is "feedforward", "groupwise" (`group_size` items scored together; features named in `context`
+    belong to the query) or "attention" (`heads`, `blocks`, `width`). The last two look at a row's list:
+    `predict` then wants a RankingData or `qid`.
 
     With `valid`, the mean of `metric` on it is checked every `check_every` steps, the best weights are kept,
     and `patience` checks without a better one end the training. A query weighs the mean of its rows'
-    weights. The same seed gives the same bits on the same machine. NaN is filled by the transform's policy;
-    CSR is made dense while that stays small.
+    weights. The same seed gives the same bits on the same machine. NaN is filled by the transform's policy.
+    CSR is made dense while that stays small; wider rows enter by a bag of vectors, `embedding` wide, where
+    the transform must keep zeros ("mixture" stands for "log1p" there).
 
-    After `fit`: `history_` (loss, gradient norm, checks), `transform_`, `network_`.
+    After `fit`: `history_` (loss, gradient norm, checks), `transform_`, `network_`, `bag_` (whether rows
+    enter by a bag).
 
     >>> from placings.data.synthetic import make_ranking
     >>> data = make_ranking(20, n_features=4, mean_size=10, random_state=0).data
@@ -72,7 +80,14 @@ class NeuralRanker(Ranker):
         network: str | None = None,
         group_size: int | None = None,
         context: Sequence[str] | None = None,
+        heads: int | None = None,
+        blocks: int | None = None,
+        width: int | None = None,
+        embedding: int | None = None,
+        input_noise: float | None = None,
+        output_activation: str | None = None,
         norm_input: bool | None = None,
+        norm_after: bool | None = None,
         momentum: float | None = None,
         eps: float | None = None,
         optimizer_momentum: float | None = None,
@@ -109,7 +124,14 @@ class NeuralRanker(Ranker):
         self.network = network
         self.group_size = group_size
         self.context = context
+        self.heads = heads
+        self.blocks = blocks
+        self.width = width
+        self.embedding = embedding
+        self.input_noise = input_noise
+        self.output_activation = output_activation
         self.norm_input = norm_input
+        self.norm_after = norm_after
         self.momentum = momentum
         self.eps = eps
         self.optimizer_momentum = optimizer_momentum
@@ -141,11 +163,19 @@ class NeuralRanker(Ranker):
         Sundararajan, Taly and Yan: Axiomatic attribution for deep networks, ICML 2017.
         """
         check_is_fitted(self)
+        if self.network_.needs_lists:
+            raise BadInput(
+                f"a score of this network ({self._settle().network}) depends on the other rows of its list, "
+                "so it is no sum over the row's own features. Use a feed-forward network, or "
+                "rank_importance(ranker, 'permutation', data)."
+            )
+        if self.bag_:
+            raise BadInput("contributions are one number for each column; rows this wide have too many.")
         if len(self.transform_.get_feature_names_out()) != self.n_features_in_:
             raise BadInput("contributions need one column for each feature; this transform adds indicators.")
         from placings.training.attribution import attribute_rows
 
-        return attribute_rows(self.network_, self._as_dense(self._as_features(X)))
+        return attribute_rows(self.network_, as_dense(self._as_features(X)))
 
     # -- what Ranker asks for ----------------------------------------------------------------------
 
@@ -153,6 +183,7 @@ class NeuralRanker(Ranker):
         torch = need_torch()
         from placings.losses import find_loss
         from placings.metrics import metric
+        from placings.rankers.assembly import check_context
         from placings.training.loop import train as run
         from placings.training.plans import Plan
 
@@ -160,11 +191,20 @@ class NeuralRanker(Ranker):
         seed = 0 if self.random_state is None else int(self.random_state)
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
             train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
-        train = train.replace(X=self._as_dense(train.X))
-        self.transform_ = self._make_transform(seed).fit(train.X)
+        self.bag_ = is_wide(train.X)
+        if not self.bag_:
+            train = train.replace(X=as_dense(train.X))
+        self.transform_ = self._make_transform(seed).fit(train)
+        if self.bag_:
+            train = self._pass_sparse(train)
+            valid = None if valid is None else self._pass_sparse(valid)
+        if self.context:
+            check_context(train, self.context)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network_ = self._build(settings)
+        if self.bag_:
+            self.network_.transform.forget_unseen(train.X)
         device = next(self.network_.parameters()).device
         plan = Plan(
             steps=settings.steps, lists=settings.batch, longest=settings.list_size,
@@ -196,7 +236,11 @@ class NeuralRanker(Ranker):
     def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
         from placings.training.loop import score_rows
 
-        return score_rows(self.network_, self._as_dense(X), offsets)
+        if self.bag_:
+            from placings.rankers.bags import pass_sparse
+
+            X = pass_sparse(self.transform_, X)
+        return score_rows(self.network_, X, offsets)
 
     def _missing_policy(self) -> str:
         return f"missing values are filled by the transform: {self.transform_.missing}"
@@ -210,7 +254,9 @@ class NeuralRanker(Ranker):
         return {
             NETWORK: save({name: np.ascontiguousarray(array) for name, array in tensors.items()}),
             TRANSFORM: save(plain),
-            FACTS: json.dumps({"state": facts, "given": isinstance(self.transform, Transform)}).encode(),
+            FACTS: json.dumps(
+                {"state": facts, "given": isinstance(self.transform, Transform), "bag": self.bag_}
+            ).encode(),
         }
 
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
@@ -221,6 +267,7 @@ class NeuralRanker(Ranker):
         self.transform_ = Transform.from_state(facts["state"], load(files[TRANSFORM]))
         if facts["given"]:
             self.transform = clone(self.transform_)
+        self.bag_ = bool(facts.get("bag", False))
         self.network_ = self._build(self._settle())
         tensors = {name: torch.from_numpy(array.copy()) for name, array in load(files[NETWORK]).items()}
         self.network_.load_state_dict(tensors)
@@ -241,6 +288,8 @@ class NeuralRanker(Ranker):
         if isinstance(self.transform, Transform):
             chosen: Transform = clone(self.transform)
             return chosen
+        if self.bag_ and self.transform == "mixture":
+            return make_transform("log1p")  # a mixture's other bases make something of 0
         if self.transform != "mixture":
             return make_transform(self.transform)
         if self.preset == "zhuang2020":
@@ -249,27 +298,28 @@ class NeuralRanker(Ranker):
 
     def _build(self, settings: Settings) -> Any:
         torch = need_torch()
-        from placings.rankers.networks import FeedForward, Stack
+        from placings.rankers.assembly import build_network
 
-        inputs = len(self.transform_.get_feature_names_out())
-        layers = Stack(
-            inputs, settings.hidden, activation=settings.activation, dropout=settings.dropout,
-            batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
-            norm_input=settings.norm_input,
-        )  # fmt: skip
-        network = FeedForward(self.transform_.module(), layers)
-        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return network.to(device)
+        network = build_network(settings, self.transform_, self.context or (), bag=self.bag_)
+        return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
-    def _as_dense(self, X: Matrix) -> Floats32:
-        if isinstance(X, np.ndarray):
-            return X
-        if X.shape[0] * X.shape[1] > WIDEST_SPARSE:
-            raise BadInput(
-                f"sparse data of {X.shape[0]:,} × {X.shape[1]:,} are too wide to be made dense for a neural "
-                "ranker. Use LinearRanker, or fewer hashed columns."
-            )
-        return np.asarray(X.toarray(), dtype=np.float32)
+    def _pass_sparse(self, data: RankingData) -> RankingData:
+        from placings.rankers.bags import pass_sparse
+
+        names = tuple(map(str, self.transform_.get_feature_names_out()))
+        return data.replace(X=pass_sparse(self.transform_, data.X), feature_names=names)
+
+
+def is_wide(X: Matrix) -> bool:
+    """Whether sparse rows are too many numbers, or too wide, to be made dense."""
+    return not isinstance(X, np.ndarray) and (
+        X.shape[1] > WIDEST_DENSE or X.shape[0] * X.shape[1] > MOST_DENSE
+    )
+
+
+def as_dense(X: Matrix) -> Floats32:
+    """The same rows as an array."""
+    return X if isinstance(X, np.ndarray) else np.asarray(X.toarray(), dtype=np.float32)
 
 
 def need_torch() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from placings.errors import BadInput, UnknownName
 
 NETWORKS = ("feedforward", "groupwise", "attention")
+# what a network brings along where neither the user nor a preset made for it says otherwise
+OF_NETWORK: dict[str, dict[str, Any]] = {"groupwise": {"group_size": 5}, "attention": {"input_noise": 0.1}}
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,16 @@ class Settings:
     dropout: float = 0.2
     batch_norm: bool = True
     norm_input: bool = True
+    norm_after: bool = False  # batch norm behind a linear layer, not in front of it
     momentum: float = 0.9  # of batch norm, Keras's: the share of the old
     eps: float = 1e-5
+    output_activation: str = "linear"
+    input_noise: float = 0.0  # the standard deviation of noise on transformed features, in training
     group_size: int = 1
+    heads: int = 2  # of attention, which is kept small: few queries do not bear more
+    blocks: int = 1
+    width: int = 32
+    embedding: int = 32  # the width of the bag that wide sparse rows enter by
     loss: str = "softmax"
     draws: int = 0
     optimizer: str = "adamw"
@@ -44,6 +54,18 @@ class Settings:
     holdout: float = 0.0
 
 
+# Table 6.3 of the thesis on place search (TF-Ranking). Its defaults: pairwise logistic loss, ReLU, pointwise,
+# dropout 50 %, AdaGrad, 32 lists of 15. The momentum of 0.99 is the batch norm's (section 5.4.3: the share of
+# earlier batches in its moving averages), not an optimizer's; eps is TensorFlow's. Batch norm stands behind
+# the input and behind each hidden linear layer, ahead of the activation; none before the output. The thesis
+# names neither learning rate nor steps: 0.05 and 15,000 are those of the TF-Ranking tutorial that its code
+# follows. It has no validation data and stops by steps alone.
+THESIS = Settings(
+    hidden=(512, 256, 32), dropout=0.5, norm_after=True, momentum=0.99, eps=1e-3, loss="logistic",
+    optimizer="adagrad", lr=0.05, mixture_lr=None, weight_decay=0.0, steps=15_000, batch=32, list_size=15,
+    check_every=500, patience=15_000,
+)  # fmt: skip
+
 PRESETS = {
     # A place to start; docs/mixture_study.md shows what its numbers rest on.
     "default": Settings(),
@@ -53,19 +75,39 @@ PRESETS = {
         optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0, steps=100_000, batch=128,
         list_size=200, check_every=1000, patience=100_000,
     ),
+    "thesis-fc-512-256-32": THESIS,
+    "thesis-fc-512-256-32-tanh": replace(THESIS, activation="tanh"),
+    "thesis-fc-512-256-32-approx-mrr": replace(THESIS, loss="approx_mrr"),
+    "thesis-fc-512-256-32-groupwise": replace(THESIS, network="groupwise", group_size=5),
+    "thesis-fc-64-32-16": replace(THESIS, hidden=(64, 32, 16)),
+    "thesis-fc-64-32-16-dropout-80": replace(THESIS, hidden=(64, 32, 16), dropout=0.8),
+    "thesis-fc-32": replace(THESIS, hidden=(32,), dropout=0.8),  # the table gives this one 80 % dropout
+    "thesis-linear-sigmoid": replace(THESIS, hidden=(), output_activation="sigmoid"),
+    "thesis-linear-relu": replace(THESIS, hidden=(), output_activation="relu"),
 }  # fmt: skip
 
-LEAST = {"steps": 1, "batch": 1, "check_every": 1, "patience": 1, "draws": 0, "warmup": 0, "group_size": 1}
+LEAST = {
+    "steps": 1, "batch": 1, "check_every": 1, "patience": 1, "draws": 0, "warmup": 0, "group_size": 1,
+    "heads": 1, "blocks": 1, "width": 1, "embedding": 1,
+}  # fmt: skip
 
 
 def settle(preset: str, given: dict[str, Any]) -> Settings:
-    """The preset's settings with what is given in their place, checked."""
+    """The preset's settings with what is given in their place, checked.
+
+    A `group_size` above 1 makes a plain network groupwise.
+    """
     if preset not in PRESETS:
         raise UnknownName("preset", str(preset), PRESETS)
     settings = PRESETS[preset]
     chosen = {name: given[name] for name in asdict(settings) if given.get(name) is not None}
     if "hidden" in chosen:
-        chosen["hidden"] = tuple(int(width) for width in chosen["hidden"])
+        chosen["hidden"] = _as_widths(chosen["hidden"])
+    network = chosen.get("network", settings.network)
+    if network not in NETWORKS:
+        raise UnknownName("network", str(network), NETWORKS)
+    if network != settings.network:
+        chosen = {**OF_NETWORK.get(network, {}), **chosen}
     settings = replace(settings, **chosen)
     for name, least in LEAST.items():
         value = getattr(settings, name)
@@ -76,6 +118,32 @@ def settle(preset: str, given: dict[str, Any]) -> Settings:
             raise BadInput(f"{name} must be from 0 up to, but not, 1. Got {getattr(settings, name)!r}.")
     if not settings.lr > 0.0:
         raise BadInput(f"lr must be above 0. Got {settings.lr!r}.")
-    if settings.network not in NETWORKS:
-        raise UnknownName("network", str(settings.network), NETWORKS)
+    if not 0.0 <= settings.input_noise < np.inf:
+        raise BadInput(f"input_noise must be 0 or more. Got {settings.input_noise!r}.")
+    return _settle_network(settings)
+
+
+def _settle_network(settings: Settings) -> Settings:
+    """What must fit together in each network."""
+    if settings.network == "feedforward" and settings.group_size > 1:
+        return replace(settings, network="groupwise")
+    if settings.network == "attention":
+        if settings.group_size > 1:
+            raise BadInput(
+                f"network='attention' sees the whole list, not groups. Got group_size={settings.group_size}."
+            )
+        if settings.width % settings.heads:
+            raise BadInput(
+                f"width must be a multiple of heads. Got width={settings.width} and heads={settings.heads}."
+            )
     return settings
+
+
+def _as_widths(hidden: Any) -> tuple[int, ...]:
+    try:
+        widths = tuple(operator.index(width) for width in hidden)
+    except TypeError as error:
+        raise BadInput(f"hidden must list the widths of the hidden layers. Got {hidden!r}.") from error
+    if any(width < 1 for width in widths):
+        raise BadInput(f"a hidden layer must be 1 or more wide. Got {hidden!r}.")
+    return widths

@@ -110,14 +110,20 @@ class Deck:
         choose_rows(self.offsets, queries, sizes, keys, rows)
         return Batch(queries, rows, sizes, keys)
 
-    def bound(self, steps: int, groups: int = 4) -> tuple[int, tuple[Group, ...]]:
+    def bound(self, steps: int, groups: int = 2) -> tuple[int, tuple[Group, ...]]:
         """The most rows of any batch, and groups wide enough for all: the fixed shape of a captured graph."""
-        borders = np.unique(np.linspace(0, self.size, groups + 1).astype(int))
+        size, count = self.size, len(self.usable)
+        borders = np.unique(np.linspace(0, size, groups + 1).astype(int))
         widest, most = np.zeros(len(borders) - 1, dtype=np.int64), 0
-        for step in range(1 if self.size == len(self.usable) else steps):
-            sizes = self.find_sizes(self.find_queries(step))
-            most = max(most, int(sizes.sum()))
-            np.maximum(widest, sizes[borders[1:] - 1], out=widest)
+        lengths = self.find_sizes(self.usable)
+        for first in range(0, 1 if size == count else steps, 4096):
+            last = min(first + 4096, steps)
+            epochs = range(first * size // count, -(-last * size // count))
+            drawn = np.concatenate([lengths[_shuffle(count, self.seed, epoch)] for epoch in epochs])
+            begin = first * size - epochs[0] * count
+            sizes = np.sort(drawn[begin : begin + (last - first) * size].reshape(-1, size), axis=1)
+            most = max(most, int(sizes.sum(axis=1).max()))
+            np.maximum(widest, sizes[:, borders[1:] - 1].max(axis=0), out=widest)
         return most, tuple(
             Group(int(start), int(stop), int(width))
             for start, stop, width in zip(borders[:-1], borders[1:], widest, strict=True)

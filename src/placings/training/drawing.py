@@ -53,13 +53,14 @@ def choose_rows(offsets: Ints, queries: Ints, sizes: Ints, keys: Ints, rows: Int
 @compiled
 def _fill_kept(rows: AnyArray, units: AnyArray, threshold: int, bits: int, out: AnyArray) -> None:
     for row in range(len(rows)):
-        name = rows[row] & 0xFFFFFFFF
+        name = rows[row]
         for unit in range(len(units)):
-            mixed = name ^ (units[unit] & 0xFFFFFFFF)
-            mixed = ((mixed ^ (mixed >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
-            mixed = ((mixed ^ (mixed >> 15)) * 0x846CA68B) & 0xFFFFFFFF
-            mixed = mixed ^ (mixed >> 16)
-            out[row, unit] = bits if (mixed >> 8) >= threshold else 0
+            mixed = ((name ^ units[unit]) * 0x7FEB352D) & 0xFFFFFFFF
+            high = mixed >> 15  # as of a signed number
+            if mixed >= 0x80000000:
+                high |= 0xFFFE0000
+            mixed = ((mixed ^ high) * 0x846CA68B) & 0xFFFFFFFF
+            out[row, unit] = bits if (mixed ^ 0x80000000) >= threshold else 0
 
 
 def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: AnyArray) -> None:
@@ -73,7 +74,7 @@ def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: A
     step = max(1, -(-len(rows) // threads))
 
     def work(start: int) -> None:
-        _fill_kept(rows[start : start + step], units, round(dropout * 2**24), bits, out[start : start + step])
+        _fill_kept(rows[start : start + step], units, round(dropout * 2**32), bits, out[start : start + step])
 
     for _ in map_in_order(work, range(0, len(rows), step), threads=threads if len(rows) > 256 else 1):
         pass

@@ -26,6 +26,8 @@ CHUNK = 128  # steps sent together
 WARM_UP = 3  # steps run and undone before the capture
 COMPILE_FROM = 5000  # steps; compiling takes about a minute
 ROUND_ROWS = 128
+WIDE = 256  # lists up to this length are laid out as one group: fewer kernels
+COMPILE_OPTIONS: dict[str, Any] = {}
 
 
 class GraphRunner:
@@ -34,23 +36,29 @@ class GraphRunner:
     def __init__(self, job: Job, *, compiled: bool | None = None) -> None:
         self.job = job
         plan, deck = job.plan, job.deck
-        most, self.groups = deck.bound(plan.steps)
+        most, self.groups = deck.bound(plan.steps, 1 if (plan.longest or 10**9) <= WIDE else 4)
         self.rows = -(-most // ROUND_ROWS) * ROUND_ROWS
         self.losses = [_fix_shape(job.loss, group) for group in self.groups]
         device = job.source.device
-        self.tables = {
-            name: torch.zeros((CHUNK, width), dtype=torch.int32, device=device)
-            for name, width in (
-                ("rows", self.rows), ("owner", self.rows), ("starts", deck.size), ("sizes", deck.size),
-                ("keys", deck.size), ("queries", deck.size), ("total", 1), ("step", 1),
-            )
+        widths = {
+            "rows": self.rows, "owner": self.rows, "starts": deck.size, "sizes": deck.size,
+            "keys": deck.size, "queries": deck.size, "total": 1, "step": 1,
         }  # fmt: skip
+        ends = np.cumsum(list(widths.values()))
+        self.columns = {
+            name: slice(int(end) - width, int(end))
+            for (name, width), end in zip(widths.items(), ends, strict=True)
+        }
+        self.table = torch.zeros((CHUNK, int(ends[-1])), dtype=torch.int32, device=device)
         self.results = torch.zeros((CHUNK, 3), device=device)  # loss, gradient norm, first bad list
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
         self.compiled = plan.steps >= COMPILE_FROM if compiled is None else compiled
         self.find_losses: Callable[..., Tensor] = self._find_losses
         if self.compiled:
-            self.find_losses = torch.compile(self._find_losses, dynamic=False)
+            self.find_losses = torch.compile(self._find_losses, dynamic=False, options=COMPILE_OPTIONS or None)
+        self.descend: Callable[[], Any] = job.optimizer.step
+        if self.compiled:
+            self.descend = torch.compile(job.optimizer.step, dynamic=False)
         if not job.pacer.steady:
             for group in job.optimizer.param_groups:
                 group["lr"] = torch.tensor(float(group["lr"]), device=device)
@@ -88,8 +96,9 @@ class GraphRunner:
 
     # -- the step ----------------------------------------------------------------------------------
 
-    def _find_losses(self, line: dict[str, Tensor]) -> Tensor:
+    def _find_losses(self, drawn: Tensor) -> Tensor:
         source = self.job.source
+        line = {name: drawn[columns] for name, columns in self.columns.items()}
         assert source.prepared is not None
         live = torch.arange(self.rows, device=source.device) < line["total"]
         packed = Packed(
@@ -103,8 +112,8 @@ class GraphRunner:
 
     def _step(self) -> None:
         job = self.job
-        line = {name: table.index_select(0, self.place).squeeze(0) for name, table in self.tables.items()}
-        set_mixture_noise(job.model, line["step"])
+        line = self.table.index_select(0, self.place).squeeze(0)
+        set_mixture_noise(job.model, line[self.columns["step"]])
         losses = self.find_losses(line)
         value = losses.sum() / job.deck.size + find_penalty(job.model)
         job.optimizer.zero_grad(set_to_none=True)
@@ -113,7 +122,7 @@ class GraphRunner:
         norm = torch.nn.utils.get_total_norm(grads)
         if job.plan.clip:
             torch._foreach_mul_(grads, (job.plan.clip / norm.clamp(min=job.plan.clip)).to(norm.dtype))
-        job.optimizer.step()
+        self.descend()
         bad = (~losses.detach().isfinite()).int().argmax()
         found = torch.stack([value.detach().float(), norm.float(), bad.float()])
         self.results.index_copy_(0, self.place, found[None])
@@ -163,28 +172,25 @@ class GraphRunner:
 
     # -- batches -----------------------------------------------------------------------------------
 
-    def _draw(self, start: int, stop: int) -> dict[str, Tensor]:
-        deck = self.job.deck
-        tables = {
-            name: np.zeros((stop - start, table.shape[1]), dtype=np.int32)
-            for name, table in self.tables.items()
-        }
-        for line, step in enumerate(range(start, stop)):
+    def _draw(self, start: int, stop: int) -> Tensor:
+        deck, columns = self.job.deck, self.columns
+        table = np.zeros((stop - start, self.table.shape[1]), dtype=np.int32)
+        for line, step in zip(table, range(start, stop), strict=True):
             batch = deck.draw(step)
             count = len(batch.rows)
-            tables["rows"][line, :count] = batch.rows
-            tables["owner"][line, :count] = batch.owner
-            tables["starts"][line] = batch.starts
-            tables["sizes"][line] = batch.sizes
-            tables["keys"][line] = batch.keys.astype(np.uint32).view(np.int32)
-            tables["queries"][line] = batch.queries
-            tables["total"][line] = count
-            tables["step"][line] = key_step(self.job.plan.seed, step)
-        return {name: torch.from_numpy(table).pin_memory() for name, table in tables.items()}
+            line[columns["rows"]][:count] = batch.rows
+            line[columns["owner"]][:count] = batch.owner
+            line[columns["starts"]] = batch.starts
+            line[columns["sizes"]] = batch.sizes
+            line[columns["keys"]] = batch.keys.astype(np.uint32).view(np.int32)
+            line[columns["queries"]] = batch.queries
+            line[columns["total"]] = count
+            line[columns["step"]] = key_step(self.job.plan.seed, step)
+        return torch.from_numpy(table).pin_memory()
 
-    def _send(self, drawn: Future[dict[str, Tensor]]) -> None:
-        for name, table in drawn.result().items():
-            self.tables[name][: len(table)].copy_(table, non_blocking=True)
+    def _send(self, drawn: Future[Tensor]) -> None:
+        table = drawn.result()
+        self.table[: len(table)].copy_(table, non_blocking=True)
         self.place.zero_()
 
 

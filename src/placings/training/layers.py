@@ -22,27 +22,23 @@ class RowNorm(nn.BatchNorm1d):
         plain = packed is None or (packed.live is None and packed.reduce is None)
         if not self.training or packed is None or plain:
             return super().forward(x)
-        rows = x.float()
-        if packed.live is not None:
-            rows = rows * packed.live[:, None]
-            count = packed.live.sum().float()
-        else:
-            count = torch.full((), float(len(x)), device=x.device)
-        if packed.reduce is not None:
-            count = packed.reduce(count.detach().clone())
-        mean = self._sum(rows.sum(0), packed) / count
-        apart = x.float() - mean
-        squares = apart.square()
-        if packed.live is not None:
-            squares = squares * packed.live[:, None]
-        variance = self._sum(squares.sum(0), packed) / count
+        mean, variance, count = self._measure(x, packed)
         self._remember(mean.detach(), variance.detach(), count)
         scale = torch.rsqrt(variance + self.eps) * self.weight
-        return (apart * scale + self.bias).to(x.dtype)
+        return ((x.float() - mean) * scale + self.bias).to(x.dtype)
 
-    @staticmethod
-    def _sum(part: Tensor, packed: Packed) -> Tensor:
-        return part if packed.reduce is None else packed.reduce(part)
+    def _measure(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance over real rows, and how many those are."""
+        if packed.reduce is not None:
+            count = packed.reduce(torch.full((), float(len(x)), device=x.device))
+            mean = packed.reduce(x.float().sum(0)) / count
+            return mean, packed.reduce((x.float() - mean).square().sum(0)) / count, count
+        assert packed.live is not None
+        live, count = packed.live[:, None], packed.live.sum().float()
+        some = x[0].detach().float()  # sums of differences from any row: one pass, and little is cancelled
+        apart = torch.where(live, x.float() - some, 0.0)
+        mean, square = apart.sum(0) / count, apart.square().sum(0) / count
+        return mean + some, (square - mean.square()).clamp(min=0.0), count
 
     def _remember(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         assert self.running_mean is not None

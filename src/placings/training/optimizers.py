@@ -19,26 +19,100 @@ OPTIMIZERS = ("adagrad", "adamw", "sgd")
 def make_optimizer(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
     """The optimizer; the parameters of a mixture may have a learning rate of their own.
 
-    Weight decay is for matrices alone: biases, norms and mixtures are left as they are.
+    Weight decay is for matrices alone: biases, norms and mixtures are left as they are, and so are the
+    vectors of a bag, of which a step moves only those that the batch holds.
     """
     if plan.optimizer not in OPTIMIZERS:
         raise UnknownName("optimizer", plan.optimizer, OPTIMIZERS)
     own = {id(p) for layer in find_mixtures(model) for p in layer.parameters()}
-    rest = [p for p in model.parameters() if id(p) not in own]
+    bags: list[Any] = [m.weight for m in model.modules() if isinstance(m, nn.EmbeddingBag) and m.sparse]
+    apart = own | {id(p) for p in bags}
+    rest = [p for p in model.parameters() if id(p) not in apart]
     parts: list[tuple[list[nn.Parameter], float, float]] = [
         ([p for p in rest if p.ndim >= 2], plan.lr, plan.weight_decay),
         ([p for p in rest if p.ndim < 2], plan.lr, 0.0),
         ([p for p in model.parameters() if id(p) in own], plan.mixture_lr or plan.lr, 0.0),
+        (bags, plan.lr, 0.0),
     ]
     groups: list[dict[str, Any]] = [
         {"params": params, "lr": lr, "weight_decay": decay} for params, lr, decay in parts if params
     ]
     on_gpu = next(model.parameters()).device.type == "cuda"
     if plan.optimizer == "adagrad":  # as Keras starts it
-        return torch.optim.Adagrad(groups, lr=plan.lr, initial_accumulator_value=0.1, eps=1e-7)
+        slow = LazyAdagrad if bags else torch.optim.Adagrad
+        return slow(groups, lr=plan.lr, initial_accumulator_value=0.1, eps=1e-7)
     if plan.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=plan.lr, capturable=on_gpu)
+        kind = LazyAdamW if bags else torch.optim.AdamW
+        return kind(groups, lr=plan.lr, capturable=on_gpu and not bags)
+    if bags:
+        groups[-1]["momentum"], groups[-1]["nesterov"] = 0.0, False  # a sparse gradient has none
     return torch.optim.SGD(groups, lr=plan.lr, momentum=plan.momentum, nesterov=plan.momentum > 0.0)
+
+
+class Lazy(torch.optim.Optimizer):
+    """An optimizer that takes sparse gradients too: of a bag, only the rows that the batch holds move."""
+
+    def step(self, closure: Any = None) -> Any:
+        """One step; dense parameters as ever."""
+        sparse = [
+            (group, parameter, parameter.grad.coalesce())
+            for group in self.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None and parameter.grad.is_sparse
+        ]
+        for _, parameter, _ in sparse:
+            parameter.grad = None
+        loss = super().step(closure)
+        with torch.no_grad():
+            for group, parameter, grad in sparse:
+                parameter.grad = grad
+                self.move_rows(group, parameter, grad.indices()[0], grad.values())
+        return loss
+
+    def move_rows(self, group: dict[str, Any], parameter: Tensor, rows: Tensor, grad: Tensor) -> None:
+        """A step of these rows of a parameter `[rows, width]`, each once."""
+        raise NotImplementedError
+
+
+class LazyAdamW(Lazy, torch.optim.AdamW):
+    """AdamW; the moments of a row change only when it moves, as in torch's SparseAdam."""
+
+    def move_rows(self, group: dict[str, Any], parameter: Tensor, rows: Tensor, grad: Tensor) -> None:
+        """See `Lazy`."""
+        state, (first, second) = self.state[parameter], group["betas"]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        count = float(state["step"])
+        mean = state["exp_avg"][rows].lerp(grad, 1.0 - first)
+        square = state["exp_avg_sq"][rows].lerp(grad.square(), 1.0 - second)
+        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
+        size = (square / (1.0 - second**count)).sqrt() + group["eps"]
+        parameter[rows] -= float(group["lr"]) / (1.0 - first**count) * mean / size
+
+
+class LazyAdagrad(Lazy, torch.optim.Adagrad):
+    """AdaGrad; torch's own does the same for sparse gradients, but with a warning."""
+
+    def move_rows(self, group: dict[str, Any], parameter: Tensor, rows: Tensor, grad: Tensor) -> None:
+        """See `Lazy`."""
+        total = self.state[parameter]["sum"]
+        total[rows] += grad.square()
+        parameter[rows] -= float(group["lr"]) * grad / (total[rows].sqrt() + group["eps"])
+
+
+def list_gradients(model: nn.Module) -> list[Tensor]:
+    """All gradients; of sparse ones the values, each row once. They may be changed in place."""
+    found = []
+    for parameter in model.parameters():
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            found.append(parameter.grad.values())
+        elif parameter.grad is not None:
+            found.append(parameter.grad)
+    return found
 
 
 class Pacer:
@@ -106,5 +180,3 @@ def find_penalty(model: nn.Module) -> Tensor | float:
         if layer.entropy:
             penalty = penalty + layer.regularisation()
     return penalty
-
-

@@ -39,7 +39,12 @@ class Processes:
         """Gradients summed over all processes, in place."""
         if self.count == 1:
             return
-        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        for parameter in model.parameters():
+            if parameter.grad is not None and parameter.grad.is_sparse:  # gloo adds these up, NCCL does not
+                total = parameter.grad.coalesce()
+                torch.distributed.all_reduce(total)
+                parameter.grad = total
+        grads = [p.grad for p in model.parameters() if p.grad is not None and not p.grad.is_sparse]
         flat = torch.cat([grad.flatten() for grad in grads])
         torch.distributed.all_reduce(flat)
         place = 0

@@ -11,7 +11,7 @@ from torch import Tensor
 
 GOLDEN = -1640531535  # 2654435769 as int32: the golden ratio's bits
 _FIRST, _SECOND = 0x7FEB352D, -2073254261  # 0x846ca68b
-_UNIT = 2.0**-24
+_UNIT = 2.0**-23
 
 
 def scramble(bits: Tensor) -> Tensor:
@@ -22,8 +22,11 @@ def scramble(bits: Tensor) -> Tensor:
 
 
 def make_uniform(bits: Tensor) -> Tensor:
-    """Float32 in (0, 1) from hashed bits: the upper 24 of them, in the middle of their cell."""
-    return ((bits >> 8) & 0xFFFFFF).float() * _UNIT + 0.5 * _UNIT
+    """Float32 in (0, 1) from hashed bits: the upper 23 of them, in the middle of their cell.
+
+    With 24 the largest would round to 1, and Gumbel noise made of it would be infinite.
+    """
+    return ((bits >> 9) & 0x7FFFFF).float() * _UNIT + 0.5 * _UNIT
 
 
 def draw_gumbel(keys: Tensor, draws: int, width: int) -> Tensor:
@@ -53,6 +56,15 @@ def name_rows(keys: Tensor, ranks: Tensor) -> Tensor:
 
 
 def keep_units(rows: Tensor, units: Tensor, dropout: float) -> Tensor:
-    """Which units survive in which rows, bool `[rows, units]`."""
-    bits = scramble(rows[:, None] ^ units)
-    return ((bits >> 8) & 0xFFFFFF) >= round(dropout * 2**24)
+    """Which units survive in which rows, bool `[rows, units]`.
+
+    Both names are hashed already, so one round is enough here, where most numbers are drawn.
+    """
+    bits = (rows[:, None] ^ units) * _FIRST
+    bits = (bits ^ (bits >> 15)) * _SECOND
+    return bits >= find_threshold(dropout)
+
+
+def find_threshold(dropout: float) -> int:
+    """The int32 below which a share of `dropout` of all int32 lie."""
+    return round(dropout * 2**32) - 2**31

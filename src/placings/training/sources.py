@@ -69,13 +69,22 @@ class SparseRows:
 
     @classmethod
     def of(cls, X: Any, device: torch.device) -> SparseRows:
-        """From a CSR matrix; missing values count as 0."""
-        values = np.nan_to_num(np.asarray(X.data, dtype=np.float32), nan=0.0)
+        """From a CSR matrix; values as they are, NaN too."""
         return cls(
             torch.from_numpy(X.indices.astype(np.int64)).to(device),
-            torch.from_numpy(values).to(device),
+            torch.from_numpy(X.data.astype(np.float32)).to(device),
             torch.from_numpy(X.indptr[:-1].astype(np.int64)).to(device),
         )
+
+    def find_owners(self) -> Tensor:
+        """The row of each stored value, int64 `[values]`."""
+        places = torch.arange(len(self.columns), device=self.columns.device)
+        return torch.searchsorted(self.starts, places, right=True) - 1
+
+    def spread(self, columns: int) -> Tensor:
+        """The same rows dense, `[rows, columns]`; what stands twice is added up."""
+        out = self.values.new_zeros((len(self), columns))
+        return out.index_put_((self.find_owners(), self.columns), self.values, accumulate=True)
 
 
 def prepare_all(model: Any, data: RankingData, device: torch.device) -> Tensor:
@@ -83,9 +92,7 @@ def prepare_all(model: Any, data: RankingData, device: torch.device) -> Tensor:
     out: Tensor | None = None
     with torch.no_grad():
         for start, stop, borders in cut_queries(data.offsets, ROWS_AT_ONCE):
-            part = model.prepare(
-                send_rows(data.X[start:stop], device), torch.from_numpy(borders).to(device)
-            )
+            part = model.prepare(send_rows(data.X[start:stop], device), torch.from_numpy(borders).to(device))
             if out is None:
                 out = part.new_empty((data.n_rows, part.shape[1]))
             out[start:stop] = part

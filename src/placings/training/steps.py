@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from placings.losses import Loss
 from placings.training.batches import Deck
-from placings.training.optimizers import Pacer, RunningMean, find_mixtures, find_penalty
+from placings.training.optimizers import Pacer, RunningMean, find_mixtures, find_penalty, list_gradients
 from placings.training.packing import Packed
 from placings.training.plans import Plan
 from placings.training.processes import Processes
@@ -65,20 +65,23 @@ def find_losses(
     `losses` are one for each group, if groups are to have their own.
     """
     with _choose_precision(job.plan, labels.device):
-        scores = job.model(prepared, packed).float()  # [rows]
+        scores = job.model(prepared, packed).float()  # [rows], or [rows, members]
     parts = []
     for group, loss in zip(packed.groups, losses or [job.loss] * len(packed.groups), strict=True):
         chosen = slice(group.start, group.stop)
         noise = draw_gumbel(packed.keys[chosen], loss.draws, group.width) if loss.draws else None
-        parts.append(
-            loss(
-                packed.lay_out(scores, group),  # [lists, width]
-                packed.lay_out(labels, group),
-                packed.mask(group),
-                weights=None if weights is None else weights[chosen],
-                noise=noise,
-            )
+        laid = packed.lay_out(scores, group)  # [lists, width]
+        if laid.ndim == 3:  # members, each with a loss of its own under the same noise
+            laid = laid.permute(2, 0, 1)  # [members, lists, width]
+            noise = None if noise is None else noise[:, None].expand(-1, *laid.shape)
+        found = loss(
+            laid,
+            packed.lay_out(labels, group),
+            packed.mask(group),
+            weights=None if weights is None else weights[chosen],
+            noise=noise,
         )
+        parts.append(found if found.ndim == 1 else found.mean(0))
     return torch.cat(parts)
 
 
@@ -89,11 +92,10 @@ def take_steps(job: Job, start: int, stop: int, on_step: Callable[[int], object]
     for step in range(start, stop):
         lr = job.pacer.set_pace(step)
         losses, value = _descend(job, step)
-        norm = float(nn.utils.get_total_norm([p.grad for p in job.model.parameters() if p.grad is not None]))
+        grads = list_gradients(job.model)
+        norm = float(nn.utils.get_total_norm(grads))
         if job.plan.clip and norm > job.plan.clip:
-            for parameter in job.model.parameters():
-                if parameter.grad is not None:
-                    parameter.grad.mul_(job.plan.clip / norm)
+            torch._foreach_mul_(grads, job.plan.clip / norm)
         trace.loss.append(value)
         trace.gradient.append(norm)
         trace.lr.append(lr)

@@ -100,10 +100,27 @@ class Identity(Layer):
 
 
 class Logarithm(Layer):
-    """`sgn(x) · log(1 + |x|)`."""
+    """`sgn(x) · log(1 + |x|)`; `composed` makes it of what ONNX has, which knows no log1p."""
+
+    composed = False
 
     def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
-        return torch.sign(x) * torch.log1p(torch.abs(x))
+        return torch.sign(x) * log_from_one(torch.abs(x), composed=self.composed)
+
+
+def log_from_one(x: Tensor, *, composed: bool) -> Tensor:
+    """`log(1 + x)` for x ≥ 0; `composed` of a sum and a logarithm, yet as exact for small x.
+
+    u = 1 + x is rounded, and log(u) is off by as much; x / (u − 1) makes up for it. Where u is 1, log(1 + x)
+    is x. Without that, a feature whose values are about 1e-6 would come out wrong by up to 6 %.
+
+    Goldberg: What every computer scientist should know about floating-point arithmetic, 1991, theorem 4.
+    """
+    if not composed:
+        return torch.log1p(x)
+    u = 1.0 + x
+    over = u - 1.0
+    return torch.where(over > 0.0, torch.log(u) * (x / torch.where(over > 0.0, over, 1.0)), x)
 
 
 class Scale(Layer):
@@ -140,7 +157,7 @@ class QueryScale(Layer):
     """`(x − min) / (max − min)` within each query, 0 where all are equal; halved, so nothing overflows."""
 
     def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
-        if not len(x):
+        if x.shape[0] == 0:
             return x
         half = x * 0.5
         if offsets is None:
@@ -180,12 +197,12 @@ class Steps(Layer):
     The knots of all features stand in one table `[features, knots]`, padded with +inf, and are searched
     together. With `on_knots` the table has two numbers a knot: between it and the one before, and on it.
     `unrolled` searches by halving with nothing but comparisons and gathers, for ONNX, which knows no
-    `searchsorted`; the values are equal.
+    `searchsorted`; the values are equal. Its tables are turned round, `[1 + knots, features]`, after a first
+    line of −inf: then one place is one line of all features, and ONNX Runtime gathers several times faster.
     """
 
     knots: Tensor
     table: Tensor
-    starts: Tensor
 
     def __init__(
         self, knots: Sequence[Floats32], table: Sequence[Floats], *, unrolled: bool, on_knots: bool = False
@@ -200,9 +217,11 @@ class Steps(Layer):
         worth = np.zeros((len(knots), max((len(each) for each in table), default=1)), dtype=np.float32)
         for row, numbers in zip(worth, table, strict=True):
             row[: len(numbers)] = numbers
-        self.keep("knots", padded)
-        self.keep("table", worth)
-        self.keep("starts", np.arange(len(knots), dtype=np.int64))
+        if unrolled:
+            padded = np.pad(padded.T, ((1, 0), (0, 0)), constant_values=-np.inf)
+            worth = worth.T
+        self.keep("knots", np.ascontiguousarray(padded))
+        self.keep("table", np.ascontiguousarray(worth))
         self.unrolled, self.on_knots = unrolled, on_knots
 
     def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
@@ -217,15 +236,13 @@ class Steps(Layer):
         return self.table.gather(1, below).t().contiguous()
 
     def _search(self, x: Tensor) -> Tensor:
-        first = self.starts * self.knots.shape[1]  # [features], places in the flat table
-        flat = self.knots.reshape(-1)
         below = torch.zeros_like(x, dtype=torch.int64)
         for step in (2**power for power in reversed(range(self.halvings))):
-            further = below + step
-            below = torch.where(flat[first + further - 1] < x, further, below)
+            further = below + step  # is the last of so many knots still below x?
+            below = torch.where(self.knots.gather(0, further) < x, further, below)
         if self.on_knots:
-            below = 2 * below + (flat[first + below] == x).to(torch.int64)
-        return self.table.reshape(-1)[self.starts * self.table.shape[1] + below]
+            below = 2 * below + (self.knots.gather(0, below + 1) == x).to(torch.int64)
+        return self.table.gather(0, below)
 
 
 class Sorted(Layer):

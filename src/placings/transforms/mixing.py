@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from placings.arrays import Bools, Floats, Floats32, Ints
-from placings.transforms.layers import Layer, Scale, Sorted
+from placings.transforms.layers import LARGEST, Layer, Scale, Sorted, log_from_one
 from placings.transforms.parts import name_part
 from placings.transforms.vectors import FORMS, Group
 
@@ -141,6 +141,8 @@ class Standard(Layer):
 class VectorForm(Layer):
     """A group's columns as one vector, in a form that keeps its direction; see `vectors`."""
 
+    composed = False  # as in Logarithm
+
     def __init__(self, form: str, group: Group, *, normalise: bool) -> None:
         super().__init__()
         self.form = form
@@ -160,7 +162,10 @@ class VectorForm(Layer):
         small = x / torch.where(largest > 0.0, largest, 1.0)  # so that no square overflows
         length = small.norm(dim=1, keepdim=True)
         direction = small / torch.where(length > 0.0, length, 1.0)
-        return direction * (self.times if self.form == "cdf" else self.times * torch.log1p(length * largest))
+        if self.form == "cdf":
+            return direction * self.times
+        size = (length * largest).clamp(max=LARGEST)
+        return direction * (self.times * log_from_one(size, composed=self.composed))
 
 
 def build_mixing(mixture: Mixture, export: bool) -> MixtureLayer:

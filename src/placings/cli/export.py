@@ -1,0 +1,50 @@
+"""`placings export`: a saved neural ranker becomes one ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export_model(
+    model: Annotated[Path, typer.Argument(help="A bundle with a neural ranker, as `placings fit` saved it.")],
+    out: Annotated[Path, typer.Argument(help="The ONNX file to write.")],
+    opset: Annotated[
+        int | None, typer.Option(min=1, help="The ONNX operator set; 18 (17 before PyTorch 2.9).")
+    ] = None,
+    digest: Annotated[str | None, typer.Option(help="Refuse any other bundle than this one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Write a neural ranker as an ONNX file: raw features in, scores out, no Python needed to serve it.
+
+    ONNX Runtime scores a sample before the file takes its place, and must agree with the ranker.
+
+    \b
+    Examples:
+      placings fit train.txt --ranker neural --out runs/neural
+      placings export runs/neural/model ranker.onnx
+    """
+    import json
+
+    from placings.bundle import read_bundle
+    from placings.cli.caching import format_bytes
+    from placings.rankers.bundles import load
+    from placings.rankers.neural import need_torch
+
+    found = read_bundle(model, digest=digest).digest
+    ranker = load(model, digest=found)
+    need_torch()
+    from placings.rankers.export import export_ranker
+
+    made = export_ranker(ranker, out, opset=opset, digest=found)
+    if as_json:
+        typer.echo(json.dumps({**vars(made), "path": str(made.path), "digest": found}, indent=1))
+        return
+    typer.echo(
+        f"{made.path}: {format_bytes(made.bytes)}, opset {made.opset}, {ranker.n_features_in_} features\n"
+        f"{made.lists}\n"
+        f"largest difference on the sample: {made.difference:.1e}\n"
+        f"sha256: {made.sha256}"
+    )

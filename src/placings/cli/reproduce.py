@@ -1,0 +1,157 @@
+"""`placings reproduce`: the documents' experiments, each one command."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Run an experiment of the papers again, on their data or on yours.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+class Format(StrEnum):
+    """How the tables are printed."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+
+
+class Keep(StrEnum):
+    """Which weights score the test part."""
+
+    best = "best"
+    last = "last"
+
+
+@app.callback()
+def start() -> None:
+    """Run an experiment of the papers again, on their data or on yours."""
+
+
+@app.command("table1")
+def run_table1(
+    data: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A WEB30K or Istella folder, or any data to make folds of.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the tables and of the cells that a stopped study goes on from.")
+    ] = Path("table1"),
+    methods: Annotated[
+        str, typer.Option(help="Transforms to compare, with commas.")
+    ] = "raw,gauss,cdf,log1p,mixture",
+    trees: Annotated[bool, typer.Option("--trees", help="LightGBM and CatBoost beside them.")] = False,
+    attention: Annotated[bool, typer.Option("--attention", help="Every method over attention, too.")] = False,
+    groupwise: Annotated[
+        bool, typer.Option("--groupwise", help="Every method scored groupwise, too.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = 3,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Training steps; the preset's if not said.", metavar="N")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda where there is one.")] = None,
+    folds: Annotated[
+        str | None,
+        typer.Option(help="How many (5), or which (1,3). Fold1 of WEB30K, 5 of others, if not said."),
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate; chosen on validation data if not said.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="zhuang2020 (the paper's) or default.")] = "zhuang2020",
+    keep: Annotated[Keep, typer.Option(help="Weights of the best check on validation data, or the last.")] = (
+        Keep.best
+    ),
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the neural rankers: hidden=[64,32].")
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="Significant from this p-value, after Holm.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="The first seed; the same gives the same.")] = 0,
+    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
+    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Say each cell on stderr, also where it is no terminal.")
+    ] = False,
+    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Table 1 of the feature transformation paper: Raw, Gauss, CDF, Log1p and Mixture, with tests.
+
+    Finished cells (method, fold, seed) are kept in --out: run the same command again to go on. The tables
+    are printed beside the paper's, and written there as JSON, Markdown and LaTeX, with Figure 2.
+
+    \b
+    Examples:
+      placings reproduce table1 MSLR-WEB30K --device cuda
+      placings reproduce table1 istella --lr 0.1 --trees --out runs/istella
+      placings reproduce table1 train.txt --preset default --seeds 5 --folds 5
+      placings reproduce table1 rows.parquet --steps 500 --set hidden=[64,32] --set batch=32
+    """
+    import sys
+
+    from placings.cli.loading import parse_settings, split_names
+    from placings.studies.table1 import reproduce_table1
+
+    reading = {"missing": missing, "qid": qid, "label": label}
+    table = reproduce_table1(
+        data,
+        methods=split_names(methods),
+        seeds=seeds,
+        steps=steps,
+        device=device,
+        folds=parse_folds(folds),
+        trees=trees,
+        attention=attention,
+        groupwise=groupwise,
+        lr=lr,
+        preset=preset,
+        keep=keep.value,
+        settings=parse_settings(settings or []),
+        out=out,
+        random_state=seed,
+        alpha=alpha,
+        reading={name: value for name, value in reading.items() if value is not None},
+        progress=verbose or sys.stderr.isatty(),
+    )
+    _say(table.report("json" if as_json else format.value))
+    if not as_json:
+        typer.echo(f"\nkept in {out}", err=True)
+
+
+def parse_folds(text: str | None) -> int | list[int] | None:
+    """`5` is how many, `1,3` which.
+
+    >>> parse_folds("5"), parse_folds("1,3"), parse_folds("2,")
+    (5, [1, 3], [2])
+    """
+    from placings.errors import BadInput
+
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise BadInput(f"--folds is how many, such as 5, or which, such as 1,3. Got {text!r}.")
+    return numbers if "," in text else numbers[0]
+
+
+def _say(text: Any) -> None:
+    import sys
+
+    from placings.cli.evaluation import PLAIN
+
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(PLAIN).encode(encoding, "replace").decode(encoding)
+    typer.echo(text)

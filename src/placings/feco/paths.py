@@ -1,0 +1,77 @@
+"""The files that a path, a glob, a folder or a list of them means, and of which kind they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from glob import glob
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from placings.errors import BadFile, BadInput
+
+PARQUET = (".parquet", ".pq", ".parq")
+TEXT = (".csv", ".tsv", ".tab")
+PACKED = (".gz", ".zst", ".bz2")
+
+
+def as_paths(table: Any) -> list[str] | None:
+    if isinstance(table, str | PathLike):
+        return [os.fspath(table)]
+    if isinstance(table, Sequence) and table and all(isinstance(item, str | PathLike) for item in table):
+        return [os.fspath(item) for item in table]
+    return None
+
+
+def find_files(paths: Sequence[str]) -> tuple[list[str], str, bool]:
+    """The files that are meant, "parquet" or "csv", and whether a folder was named."""
+    files: list[str] = []
+    folder = False
+    for path in paths:
+        if "://" in path:
+            files.append(path)
+        elif Path(path).is_dir():
+            folder = True
+            found = sorted(str(file) for file in Path(path).rglob("*") if file.name.lower().endswith(PARQUET))
+            found = [file for file in found if not Path(file).name.startswith((".", "_"))]
+            if not found:
+                raise BadFile(path, "is a folder without .parquet files. Name the file to read.")
+            files += found
+        elif Path(path).is_file():
+            files.append(path)
+        else:
+            found = sorted(glob(path, recursive=True))  # noqa: PTH207
+            if not found:
+                raise BadFile(path, "there is no such file, and no file matches it.")
+            files += found
+    kinds = {_find_kind(file) for file in files}
+    if len(kinds) > 1:
+        raise BadInput(f"files of one table must be of one kind. Got {' and '.join(sorted(kinds))}.")
+    return files, kinds.pop(), folder
+
+
+def _find_kind(file: str) -> str:
+    name = file.lower()
+    for ending in PACKED:
+        name = name.removesuffix(ending)
+    if name.endswith(PARQUET):
+        return "parquet"
+    if name.endswith(TEXT):
+        return "csv"
+    raise BadFile(
+        file, f"must end in {', '.join((*PARQUET[:1], *TEXT))} (or these, compressed) to be read here."
+    )
+
+
+def as_urls(files: Sequence[str]) -> list[str]:
+    """Local paths as URLs: a cluster's default file system is another one."""
+    return [file if "://" in file else Path(file).resolve().as_uri() for file in files]
+
+
+def find_delimiter(file: str) -> str:
+    """What separates the fields of a CSV file, by its name."""
+    name = file.lower()
+    for ending in PACKED:
+        name = name.removesuffix(ending)
+    return "\t" if name.endswith((".tsv", ".tab")) else ","

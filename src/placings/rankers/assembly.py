@@ -1,0 +1,119 @@
+"""The network that settings stand for, over a fitted transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placings.arrays import Ints
+from placings.data.ranking import RankingData
+from placings.errors import BadInput
+from placings.rankers.attention import Attention, Block
+from placings.rankers.bags import Bag
+from placings.rankers.groupwise import Groupwise
+from placings.rankers.networks import FeedForward, Network, RowNoise, Stack
+from placings.rankers.presets import Settings
+from placings.training.layers import RowDropout, RowNorm
+from placings.transforms import Transform
+from placings.transforms.policy import find_places
+
+ATTENTION_LAYER = 100  # dropout's layer numbers: the item's layers, then the blocks of attention
+
+
+def build_network(
+    settings: Settings, transform: Transform, context: Sequence[str] = (), *, bag: bool = False
+) -> Network:
+    """An untrained network, its weights drawn from torch's stream.
+
+    `context` names the features that belong to the query; `bag` says that rows come sparse and wide. Then
+    the first layer is a bag of vectors, `embedding` wide (1 if there are no hidden layers: a linear ranker).
+    """
+    columns = len(transform.get_feature_names_out())
+    item, shared = split_columns(transform, context)
+    entrance: Any = transform.module() if not bag else Bag(columns, _widen(settings))
+    inputs = columns if not bag else _widen(settings)
+    if bag and len(shared):
+        raise BadInput(
+            "context features are not for sparse rows this wide: a bag does not keep columns apart."
+        )
+    noise = RowNoise(settings.input_noise, inputs)
+    if settings.network == "groupwise":
+        item = np.arange(inputs) if bag else item
+        size = settings.group_size
+        layers = _stack(settings, size * len(item) + len(shared), settings.hidden, size)
+        return Groupwise(entrance, noise, layers, size, item, shared)
+    if settings.network == "attention":
+        return _build_attention(settings, entrance, noise, inputs)
+    return FeedForward(entrance, noise, _stack(settings, inputs, settings.hidden, 1))
+
+
+def _build_attention(settings: Settings, entrance: Any, noise: RowNoise, inputs: int) -> Attention:
+    norm = None
+    if settings.batch_norm and settings.norm_input:
+        norm = RowNorm(inputs, eps=settings.eps, momentum=1.0 - settings.momentum)
+    item = _stack(settings, inputs, settings.hidden, None, norm_input=False)
+    head = _stack(settings, item.width, (), 1, norm_input=not settings.norm_after)
+    blocks = [
+        Block(settings.width, settings.heads, settings.dropout, ATTENTION_LAYER + number)
+        for number in range(settings.blocks)
+    ]
+    dropout = RowDropout(settings.dropout, settings.width, ATTENTION_LAYER + settings.blocks)
+    return Attention(entrance, noise, norm, item, blocks, dropout, head, inputs=inputs, width=settings.width)
+
+
+def _stack(
+    settings: Settings,
+    inputs: int,
+    hidden: Sequence[int],
+    outputs: int | None,
+    *,
+    norm_input: bool | None = None,
+) -> Stack:
+    return Stack(
+        inputs, hidden, outputs, activation=settings.activation, dropout=settings.dropout,
+        batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
+        norm_input=settings.norm_input if norm_input is None else norm_input,
+        norm_after=settings.norm_after, output_activation=settings.output_activation,
+    )  # fmt: skip
+
+
+def _widen(settings: Settings) -> int:
+    """How wide a bag's vectors are."""
+    return 1 if settings.network == "feedforward" and not settings.hidden else settings.embedding
+
+
+def split_columns(transform: Transform, context: Sequence[str]) -> tuple[Ints, Ints]:
+    """A transform's columns of items, and those of the query; an indicator goes with its feature."""
+    shared = np.zeros(transform.n_features_in_ + len(transform.indicator_), dtype=bool)
+    if len(context):
+        places = find_context(context, transform.feature_names_)
+        shared[places] = True
+        shared[transform.n_features_in_ :] = np.isin(transform.indicator_, places)
+    if shared.all():
+        raise BadInput("every feature is named in context, so nothing tells one item from another.")
+    return np.flatnonzero(~shared), np.flatnonzero(shared)
+
+
+def find_context(context: Sequence[str], names: Sequence[str]) -> Ints:
+    """Where the context features stand."""
+    if isinstance(context, str):
+        raise BadInput(f"context must list the names of features. Got {context!r}.")
+    return find_places(context, names)
+
+
+def check_context(data: RankingData, context: Sequence[str]) -> None:
+    """Refuse a context feature that differs between the rows of a query; missing in all is one value."""
+    if not isinstance(data.X, np.ndarray) or not data.n_rows:
+        return
+    for place in find_context(context, data.feature_names):
+        values = data.X[:, place]
+        first = np.repeat(values[data.offsets[:-1][data.sizes > 0]], data.sizes[data.sizes > 0])
+        differ = (values != first) & ~(np.isnan(values) & np.isnan(first))
+        if differ.any():
+            query = data.qid.tolist()[int(np.flatnonzero(differ)[0])]
+            raise BadInput(
+                f"a context feature has one value in a query; {data.feature_names[place]!r} differs between "
+                f"the rows of query {query!r}. Leave it out of context."
+            )

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from placings.evaluation.selection import QueryKFold as QueryKFold
     from placings.evaluation.selection import scorer as scorer
     from placings.evaluation.tuning import tune as tune
+    from placings.feco.degradation import degrade as degrade
+    from placings.feco.results import Coverage as Coverage
+    from placings.feco.score import coverage as coverage
     from placings.metrics import Metric as Metric
     from placings.metrics import arp as arp
     from placings.metrics import average_precision as average_precision
@@ -81,6 +84,9 @@ HOMES = {
     "placings.evaluation.importance": ("permute_importance", "rank_importance"),
     "placings.evaluation.explanation": ("explain",),
     "placings.evaluation.tuning": ("tune",),
+    "placings.feco.score": ("coverage",),
+    "placings.feco.results": ("Coverage",),
+    "placings.feco.degradation": ("degrade",),
 }  # fmt: skip
 
 __all__ = ["__version__", *(name for names in HOMES.values() for name in names)]

@@ -10,10 +10,12 @@ import typer
 from placings.cli.caching import app as cache_app
 from placings.cli.demonstration import demo
 from placings.cli.evaluation import compare_files, evaluate_files
+from placings.cli.export import export_model
 from placings.cli.fitting import fit_files
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
 from placings.cli.prediction import predict_files
+from placings.cli.reproduce import app as reproduce_app
 from placings.cli.tuning import tune_files
 from placings.errors import PlacingsError
 
@@ -53,6 +55,8 @@ app.command("evaluate")(evaluate_files)
 app.command("compare")(compare_files)
 app.command("tune")(tune_files)
 app.command("import-model")(import_model)
+app.command("export")(export_model)
+app.add_typer(reproduce_app, name="reproduce")
 app.add_typer(cache_app, name="cache")
 app.command("demo")(demo)
 

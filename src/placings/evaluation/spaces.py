@@ -161,11 +161,11 @@ SPACES: dict[str, dict[str, Space]] = {
     },
     "NeuralRanker": {
         "default": {
-            "transform": Choice(("mixture", "cdf", "log1p", "gauss")),
-            "lr": Float(1e-4, 1e-2, log=True, grid=(3e-4, 1e-3, 3e-3)),
-            "dropout": Float(0.0, 0.6, grid=(0.1, 0.3, 0.5)),
-            "weight_decay": Float(1e-4, 0.3, log=True, grid=(1e-3, 1e-1)),
-            "loss": Choice(("softmax", "approx_ndcg")),
+            "lr": Float(3e-4, 5e-3, log=True, grid=(5e-4, 1e-3, 2e-3)),
+            "dropout": Float(0.2, 0.8, grid=(0.3, 0.5, 0.7)),
+            "weight_decay": Float(0.1, 20.0, log=True, grid=(1.0, 10.0)),
+            "input_noise": Float(0.0, 0.5, grid=(0.0, 0.3)),
+            "loss": Choice(("softmax", "ndcg_loss2pp", "mean_squared_error")),
         },
     },
     "OriginalOrder": {"default": {}},

@@ -273,9 +273,10 @@ def estimate_baseline(
 
     Where the last week lies above these four, the baseline is raised by as much: growth is taken along. A
     decline is not, or a slow leak would become the normal state. The spread from day to day is what the
-    windows scatter about their weekdays' means and a straight line, less what sampling explains: coverage
-    varies more than a binomial. Same weekdays are looked for among the last 2 × `weeks`, so that an outage
-    of some weeks does not use them up. A window with few events n counts n / (n + min_events).
+    windows scatter about their weekdays' means and a parabola (young regions grow fast, then slowly), less
+    what sampling explains: coverage varies more than a binomial. Same weekdays are looked for among the last
+    2 × `weeks`, so that an outage of some weeks does not use them up. A window with few events n counts
+    n / (n + min_events).
     """
     phases = count_phases(grid.step)
     weeks = max(weeks, -(-8 // phases))  # windows of a week or more: the last eight of them
@@ -294,12 +295,9 @@ def estimate_baseline(
     total = weight.sum(axis=-2)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = (weight * coverage).sum(axis=-2) / total
-        middle = (weight * lag).sum(axis=-2) / total
         away = np.where(chosen, coverage - mean[..., None, :], 0.0)
-        time = np.where(chosen, lag - middle[..., None, :], 0.0)
-        slope = (weight * away * time).sum(axis=(-1, -2)) / (weight * time**2).sum(axis=(-1, -2))
-        rest = away - np.nan_to_num(slope)[..., None, None] * time
-        dof = np.maximum(number - 1, 0).sum(axis=-1) - 1.0
+        rest = _take_out_curve(away, weight, lag, total)
+        dof = np.maximum(number - 1, 0).sum(axis=-1) - 2.0
         heft = total.sum(axis=-1) / number.sum(axis=-1)  # the mean weight
         scatter = (weight * rest**2).sum(axis=(-1, -2)) / heft / np.maximum(dof, 1.0)
         sampled = (weight * variance).sum(axis=(-1, -2)) / total.sum(axis=-1)
@@ -321,6 +319,30 @@ def estimate_baseline(
         same=number[..., -1],
         dof=dof,
     )
+
+
+def _take_out_curve(away: Floats, weight: Floats, lag: Floats, total: Floats) -> Floats:
+    """What remains of `away` after a parabola in time, fitted to it by weighted least squares."""
+    taken: list[Floats] = []
+    rest = away
+    for power in (1, 2):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            middle = (weight * lag**power).sum(axis=-2) / total
+            time = np.where(weight > 0, lag**power - middle[..., None, :], 0.0)
+            for earlier in taken:
+                time = time - _project(time, earlier, weight)
+            rest = rest - _project(rest, time, weight)
+        taken.append(time)
+    return rest
+
+
+def _project(values: Floats, onto: Floats, weight: Floats) -> Floats:
+    """The part of `values` along `onto`, both `[…, weeks back, weekday]`; 0 where there is nothing to fit."""
+    length = (weight * onto**2).sum(axis=(-1, -2))
+    along = (weight * values * onto).sum(axis=(-1, -2))
+    slope = np.divide(along, length, out=np.zeros_like(along), where=length > 1e-9)
+    projected: Floats = slope[..., None, None] * onto
+    return projected
 
 
 def _cut(values: Any, first: int, end: int, phases: int, filling: Any) -> Any:

@@ -36,8 +36,8 @@ class AlertSettings:
     level: float = 0.95
     fdr: float = 0.05
     severe_fdr: float = 0.01
-    mild_windows: int = 2
-    of_windows: int = 3
+    mild_windows: int = 3
+    of_windows: int = 4
     weeks: int = 4
     min_weeks: int = 2
     no_data_share: float = 0.05

@@ -133,9 +133,9 @@ class RowNoise(nn.Module):
 
 
 class FeedForward(Network):
-    """`transform → noise → Stack → score`."""
+    """`transform → noise → layers → score`; layers are a Stack, or Members, which train several at once."""
 
-    def __init__(self, transform: nn.Module, noise: RowNoise, layers: Stack) -> None:
+    def __init__(self, transform: nn.Module, noise: RowNoise, layers: nn.Module) -> None:
         super().__init__()
         self.transform = transform
         self.noise = noise
@@ -144,7 +144,7 @@ class FeedForward(Network):
     def forward(self, prepared: Any, packed: Packed | None = None) -> Tensor:
         inputs = self.noise(self.transform.finish(prepared), packed)  # [rows, inputs]
         scores: Tensor = self.layers(inputs, packed)
-        return scores.squeeze(-1)
+        return scores.squeeze(-1) if scores.shape[-1] == 1 else scores  # [rows], or [rows, members]
 
 
 def find_activation(name: str, *also: str) -> type[nn.Module]:

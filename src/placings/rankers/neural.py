@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -20,8 +21,12 @@ from placings.rankers.estimator import Ranker
 from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, make_transform
 
+if TYPE_CHECKING:
+    from placings.rankers.export import Exported
+
 MOST_DENSE = 1 << 28  # numbers; CSR data beyond it enter by a bag
 WIDEST_DENSE = 1 << 12  # columns; so do wider ones
+BASIS = ("gauss", "cdf", "log1p", "quantile_normal")  # standardised, raw is gauss; see docs/mixture_study.md
 FEWEST_TO_SPLIT = 20  # queries; of fewer none is held out
 NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "transform.json"
 
@@ -78,6 +83,7 @@ class NeuralRanker(Ranker):
         check_every: int | None = None,
         patience: int | None = None,
         network: str | None = None,
+        members: int | None = None,
         group_size: int | None = None,
         context: Sequence[str] | None = None,
         heads: int | None = None,
@@ -122,6 +128,7 @@ class NeuralRanker(Ranker):
         self.check_every = check_every
         self.patience = patience
         self.network = network
+        self.members = members
         self.group_size = group_size
         self.context = context
         self.heads = heads
@@ -165,7 +172,7 @@ class NeuralRanker(Ranker):
         check_is_fitted(self)
         if self.network_.needs_lists:
             raise BadInput(
-                f"a score of this network ({self._settle().network}) depends on the other rows of its list, "
+                f"a score of this network ({self.settings_.network}) depends on the other rows of its list, "
                 "so it is no sum over the row's own features. Use a feed-forward network, or "
                 "rank_importance(ranker, 'permutation', data)."
             )
@@ -177,6 +184,15 @@ class NeuralRanker(Ranker):
 
         return attribute_rows(self.network_, as_dense(self._as_features(X)))
 
+    def export_onnx(
+        self, path: str | Path, *, opset: int | None = None, digest: str | None = None
+    ) -> Exported:
+        """Write the ranker as one ONNX file, transforms included; see `rankers.export.export_ranker`."""
+        need_torch()
+        from placings.rankers.export import export_ranker
+
+        return export_ranker(self, path, opset=opset, digest=digest)
+
     # -- what Ranker asks for ----------------------------------------------------------------------
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
@@ -187,7 +203,7 @@ class NeuralRanker(Ranker):
         from placings.training.loop import train as run
         from placings.training.plans import Plan
 
-        settings = self._settle()
+        settings = self.settings_ = self._settle(train.n_queries)
         seed = 0 if self.random_state is None else int(self.random_state)
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
             train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
@@ -255,7 +271,12 @@ class NeuralRanker(Ranker):
             NETWORK: save({name: np.ascontiguousarray(array) for name, array in tensors.items()}),
             TRANSFORM: save(plain),
             FACTS: json.dumps(
-                {"state": facts, "given": isinstance(self.transform, Transform), "bag": self.bag_}
+                {
+                    "state": facts,
+                    "given": isinstance(self.transform, Transform),
+                    "bag": self.bag_,
+                    "settings": asdict(self.settings_),
+                }
             ).encode(),
         }
 
@@ -268,7 +289,8 @@ class NeuralRanker(Ranker):
         if facts["given"]:
             self.transform = clone(self.transform_)
         self.bag_ = bool(facts.get("bag", False))
-        self.network_ = self._build(self._settle())
+        self.settings_ = settle(self.preset, facts["settings"])
+        self.network_ = self._build(self.settings_)
         tensors = {name: torch.from_numpy(array.copy()) for name, array in load(files[NETWORK]).items()}
         self.network_.load_state_dict(tensors)
         self.network_.eval()
@@ -281,8 +303,8 @@ class NeuralRanker(Ranker):
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _settle(self) -> Settings:
-        return settle(self.preset, self.get_params(deep=False))
+    def _settle(self, queries: int = 0) -> Settings:
+        return settle(self.preset, self.get_params(deep=False), queries)
 
     def _make_transform(self, seed: int) -> Transform:
         if isinstance(self.transform, Transform):
@@ -294,7 +316,7 @@ class NeuralRanker(Ranker):
             return make_transform(self.transform)
         if self.preset == "zhuang2020":
             return Mixture(start="random", random_state=seed)
-        return Mixture(basis=("gauss", "cdf", "log1p"), start="uniform", normalise=True, random_state=seed)
+        return Mixture(basis=BASIS, start="uniform", normalise=True, random_state=seed)
 
     def _build(self, settings: Settings) -> Any:
         torch = need_torch()

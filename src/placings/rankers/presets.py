@@ -12,7 +12,15 @@ from placings.errors import BadInput, UnknownName
 
 NETWORKS = ("feedforward", "groupwise", "attention")
 # what a network brings along where neither the user nor a preset made for it says otherwise
-OF_NETWORK: dict[str, dict[str, Any]] = {"groupwise": {"group_size": 5}, "attention": {"input_noise": 0.1}}
+_APART = {"hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1}
+OF_NETWORK: dict[str, dict[str, Any]] = {
+    "groupwise": {**_APART, "group_size": 5},
+    "attention": {**_APART, "input_noise": 0.1},
+}
+LARGE = 1000  # queries from which the default preset has a larger network, and longer to train it
+OF_LARGE: dict[str, Any] = {
+    "hidden": (128, 64), "members": 8, "dropout": 0.3, "batch": 32, "steps": 20_000, "check_every": 200,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -20,9 +28,9 @@ class Settings:
     """All that a preset settles; an argument of the ranker that is not None takes its place."""
 
     network: str = "feedforward"
-    hidden: tuple[int, ...] = (128, 64)
+    hidden: tuple[int, ...] = (32,)
     activation: str = "relu"
-    dropout: float = 0.2
+    dropout: float = 0.5
     batch_norm: bool = True
     norm_input: bool = True
     norm_after: bool = False  # batch norm behind a linear layer, not in front of it
@@ -31,6 +39,7 @@ class Settings:
     output_activation: str = "linear"
     input_noise: float = 0.0  # the standard deviation of noise on transformed features, in training
     group_size: int = 1
+    members: int = 16  # networks side by side whose mean is the score
     heads: int = 2  # of attention, which is kept small: few queries do not bear more
     blocks: int = 1
     width: int = 32
@@ -41,17 +50,17 @@ class Settings:
     lr: float = 1e-3
     mixture_lr: float | None = 1e-2
     optimizer_momentum: float = 0.0
-    weight_decay: float = 1e-2
+    weight_decay: float = 1.0
     schedule: str = "constant"
     warmup: int = 0
     average: float = 0.0
     clip: float = 0.0
-    steps: int = 2000
-    batch: int = 32
+    steps: int = 4000
+    batch: int = 8
     list_size: int | None = 400
-    check_every: int = 50
-    patience: int = 8
-    holdout: float = 0.0
+    check_every: int = 25
+    patience: int = 12
+    holdout: float = 0.2  # the share of training queries to watch where no `valid` is given
 
 
 # Table 6.3 of the thesis on place search (TF-Ranking). Its defaults: pairwise logistic loss, ReLU, pointwise,
@@ -61,7 +70,7 @@ class Settings:
 # names neither learning rate nor steps: 0.05 and 15,000 are those of the TF-Ranking tutorial that its code
 # follows. It has no validation data and stops by steps alone.
 THESIS = Settings(
-    hidden=(512, 256, 32), dropout=0.5, norm_after=True, momentum=0.99, eps=1e-3, loss="logistic",
+    members=1, holdout=0.0, hidden=(512, 256, 32), dropout=0.5, norm_after=True, momentum=0.99, eps=1e-3, loss="logistic",
     optimizer="adagrad", lr=0.05, mixture_lr=None, weight_decay=0.0, steps=15_000, batch=32, list_size=15,
     check_every=500, patience=15_000,
 )  # fmt: skip
@@ -71,7 +80,7 @@ PRESETS = {
     "default": Settings(),
     # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
     "zhuang2020": Settings(
-        hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3, loss="approx_ndcg@5", draws=8,
+        members=1, holdout=0.0, hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3, loss="approx_ndcg@5", draws=8,
         optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0, steps=100_000, batch=128,
         list_size=200, check_every=1000, patience=100_000,
     ),
@@ -88,22 +97,27 @@ PRESETS = {
 
 LEAST = {
     "steps": 1, "batch": 1, "check_every": 1, "patience": 1, "draws": 0, "warmup": 0, "group_size": 1,
-    "heads": 1, "blocks": 1, "width": 1, "embedding": 1,
+    "heads": 1, "blocks": 1, "width": 1, "embedding": 1, "members": 1,
 }  # fmt: skip
 
 
-def settle(preset: str, given: dict[str, Any]) -> Settings:
+def settle(preset: str, given: dict[str, Any], queries: int = 0) -> Settings:
     """The preset's settings with what is given in their place, checked.
 
-    A `group_size` above 1 makes a plain network groupwise.
+    A `group_size` above 1 makes a plain network groupwise. `queries` is how many there are to train on: the
+    default preset depends on it.
     """
     if preset not in PRESETS:
         raise UnknownName("preset", str(preset), PRESETS)
     settings = PRESETS[preset]
+    if preset == "default" and queries >= LARGE:
+        settings = replace(settings, **OF_LARGE)
     chosen = {name: given[name] for name in asdict(settings) if given.get(name) is not None}
     if "hidden" in chosen:
         chosen["hidden"] = _as_widths(chosen["hidden"])
     network = chosen.get("network", settings.network)
+    if network == "feedforward" and int(given.get("group_size") or 1) > 1:
+        network = chosen["network"] = "groupwise"
     if network not in NETWORKS:
         raise UnknownName("network", str(network), NETWORKS)
     if network != settings.network:
@@ -125,8 +139,10 @@ def settle(preset: str, given: dict[str, Any]) -> Settings:
 
 def _settle_network(settings: Settings) -> Settings:
     """What must fit together in each network."""
-    if settings.network == "feedforward" and settings.group_size > 1:
-        return replace(settings, network="groupwise")
+    if settings.members > 1 and settings.network != "feedforward":
+        raise BadInput(f"only a feed-forward network has members. Got {settings.members} of {settings.network}.")
+    if settings.members > 1 and (settings.norm_after or settings.output_activation != "linear"):
+        raise BadInput("norm_after and output_activation are for members=1. Got more members.")
     if settings.network == "attention":
         if settings.group_size > 1:
             raise BadInput(

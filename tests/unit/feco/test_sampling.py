@@ -92,6 +92,8 @@ def test_numbers_and_text_are_drawn_alike() -> None:
 def test_a_random_sample_takes_events_of_the_whole_day() -> None:
     frame = draw(Plan(8, 10, 25, "random"))
     assert frame.groupby(frame["ts"].dt.date)["search"].nunique().tolist() == [200, 200]
+    again = draw(Plan(8, 10, 25, "random", seed=1))
+    assert len(set(frame["search"]) & set(again["search"])) < 100  # of 400; 56 by chance
     hours = frame.groupby(frame["ts"].dt.hour)["search"].nunique()
     assert len(hours) == 24
     assert hours.max() < 50

@@ -329,6 +329,13 @@ def test_since_and_until_say_the_days_at_the_ends_that_have_nothing(log: Any) ->
         coverage(log, "clicks", time="ts", since="yesterday")
 
 
+def test_the_last_fraction_of_a_second_belongs_to_its_day() -> None:
+    times = pd.to_datetime(["2024-05-01 23:59:59.7", "1969-12-31 23:59:59.7"])
+    for time in times:
+        table = pd.DataFrame({"x": [1.0], "ts": [time]})
+        assert coverage(table, time="ts").to_pandas()["window"].tolist() == [time.floor("D")]
+
+
 def test_a_time_in_another_zone_is_counted_in_utc(log: Any) -> None:
     utc = coverage(log, "clicks", time="ts").to_pandas()
     tokyo = log.assign(ts=log["ts"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))

@@ -1,6 +1,6 @@
 """Coverage of 136 features from parquet: placings against a hand-written DuckDB aggregate, in one run.
 
-    python benchmarks/coverage.py [--rows 1600000] [--features 136] [--repeat 5] [--spark] [--json]
+    python benchmarks/feature_coverage.py [--rows 1600000] [--features 136] [--repeat 5] [--spark] [--json]
 
 A file is written to a temporary folder: float32 features with zeros, NaN and NULL, lists of 20 rows, a time
 and a category. Both sides open a fresh connection each time, read the same columns from the same file and

@@ -41,10 +41,12 @@ class Outcome:
     seconds: float
 
 
-def judge_seed(seed: int, *, outage: bool, by: tuple[str, ...] = ("region",), **size: int) -> Outcome:
+def judge_seed(
+    seed: int, *, outage: bool, by: tuple[str, ...] = ("region",), searches: int = 1000
+) -> Outcome:
     """Make one log, look for alerts, and compare them with the truth."""
     begin = time.perf_counter()
-    log = make_shop_log(outage=outage or None, random_state=seed, **size)
+    log = make_shop_log(outage=outage or None, random_state=seed, searches=searches)
     shares = coverage(
         log.table, log.features, event="search_id", within="rows", by=list(by), time="time", window="1d"
     )
@@ -110,10 +112,10 @@ def main() -> int:
         outcomes.append(one)
         if not given.json:
             late = "missed" if one.delay is None else "its day" if one.delay == 0 else f"+{one.delay} d"
-            found = "" if one.found is None else late
+            said = "" if one.found is None else late
             lost = f"{100 * one.lost:.1f}" if one.planted else ""
             print(
-                f"{seed:>5} {lost:>6} {found:>7} {one.named:>6} {one.false_incidents:>6} "
+                f"{seed:>5} {lost:>6} {said:>7} {one.named:>6} {one.false_incidents:>6} "
                 f"{one.mix_shifts:>4}  {one.planted or 'clean'}",
                 flush=True,
             )

@@ -38,6 +38,9 @@ def fit_files(
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")] = None,
     mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard's events of a neural ranker.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace another run in that folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
@@ -48,9 +51,11 @@ def fit_files(
       placings fit train.txt --valid vali.txt --test test.txt --out runs/first
       placings fit MSLR-WEB30K --fold 1 --ranker lightgbm --set rounds=500 --out runs/lgbm
       placings fit rows.parquet --ranker ridge --set C=10 --valid-share 0.2 --out runs/ridge
+      placings fit train.txt --ranker neural --valid vali.txt --out runs/neural --tensorboard runs/events
       placings fit train.txt --config run.yaml
     """
     from placings.cli.loading import parse_settings, read_config, split_names
+    from placings.cli.training_files import keep_history, set_checkpoint
     from placings.errors import BadInput
     from placings.evaluation.runs import log_to_mlflow, start_run
     from placings.evaluation.scoring import evaluate
@@ -85,9 +90,11 @@ def fit_files(
     with start_run(folder, "fit", written, parts, overwrite=overwrite) as run:
         if "verbose" in model.get_params():
             model.set_params(verbose=True)
+        set_checkpoint(model, folder)
         model.fit(parts["train"], valid=parts.get("valid"))
         if "verbose" in model.get_params():
             model.set_params(verbose=False)
+        keep_history(model, folder, tensorboard)
         judged = {part: evaluate(model, parts[part], names) for part in ("valid", "test") if part in parts}
         for part, result in judged.items():
             run.log({f"{part} {metric}": result[metric] for metric in names})

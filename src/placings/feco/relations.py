@@ -113,8 +113,9 @@ def correlate_coverage(
 
     Each drop of `grid` (0 is the full data) and each draw is a masked copy of `test` with its coverage c and
     mean metric m; the correlation is over these copies, not over their averages, which would lie on a line
-    whatever the noise. The interval resamples queries and takes all copies' means anew. A feature without a
-    covered unit, or whose loss changes nothing, has NaN.
+    whatever the noise. The interval resamples queries and takes all copies' means anew; fewer different
+    queries make single copies noisier, so it lies rather low. A feature without a covered unit, or whose loss
+    changes nothing, has NaN and a slope of 0.
 
     >>> from placings.data.synthetic import make_ranking
     >>> data = make_ranking(30, n_features=2, mean_size=20, random_state=0).data
@@ -161,12 +162,9 @@ def correlate_coverage(
         means = values.mean(axis=0)
         resampled = correlate_rows(share, resample_means(values, bootstrap, seed))
         low, high = bound_known(resampled, level)
-        slope = 0.01 * float(np.polyfit(share, means, 1)[0]) if np.ptp(share) else float("nan")
-        found.append(
-            Correlation(
-                name, str(judge), correlate(share, means), low, high, correlate_ranks(share, means), slope
-            )
-        )
+        both = correlate(share, means)
+        slope = 0.0 if np.isnan(both) else 0.01 * float(np.polyfit(share, means, 1)[0])
+        found.append(Correlation(name, str(judge), both, low, high, correlate_ranks(share, means), slope))
         points += [(name, *key, c, m) for key, c, m in zip(keys, coverages, means.tolist(), strict=True)]
     frame = pandas.DataFrame(points, columns=["feature", "drop", "draw", "coverage", "value"])
     note = (

@@ -15,7 +15,10 @@ from placings.training.packing import Packed
 
 
 class MemberLinear(nn.Module):
-    """A linear layer for each member: `[rows, in]` (shared) or `[rows, members · in]` → `[rows, members · out]`."""
+    """A linear layer for each member, side by side: `[rows, members · in]` → `[rows, members · out]`.
+
+    `shared`: all members have the same input, `[rows, in]`.
+    """
 
     def __init__(self, members: int, inputs: int, outputs: int, *, shared: bool) -> None:
         super().__init__()
@@ -29,13 +32,15 @@ class MemberLinear(nn.Module):
         if self.shared:
             joined = self.weight.permute(1, 0, 2).reshape(inputs, members * outputs)
             return x @ joined + self.bias
+        if outputs == 1:  # a product of matrices this thin costs more than its numbers
+            return (x.view(-1, members, inputs) * self.weight.squeeze(-1)).sum(-1) + self.bias
         apart = x.view(-1, members, inputs).transpose(0, 1)  # [members, rows, in]
         out = torch.bmm(apart, self.weight).transpose(0, 1)
         return out.reshape(-1, members * outputs) + self.bias
 
 
 class Members(nn.Module):
-    """A `Stack` for each of several members, as one: in training `[rows, members]`, else their mean `[rows, 1]`.
+    """Several `Stack`s as one: `[rows, members]` in training, else their mean `[rows, 1]`.
 
     Each member has its own weights and its own dropout, and its own loss: they meet only in the transform
     and in the mean. The norm of the input is shared.

@@ -16,7 +16,6 @@ from placings.arrays import AnyArray, Floats32, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, MissingExtra
-from placings.rankers.boosting import show_rounds
 from placings.rankers.estimator import Ranker
 from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, make_transform
@@ -44,19 +43,24 @@ class NeuralRanker(Ranker):
     `predict` then wants a RankingData or `qid`.
 
     With `valid`, the mean of `metric` on it is checked every `check_every` steps, the best weights are kept,
-    and `patience` checks without a better one end the training. A query weighs the mean of its rows'
-    weights. The same seed gives the same bits on the same machine. NaN is filled by the transform's policy.
+    and `patience` checks without a better one end the training. Without it, a share of `holdout` of the
+    queries is set aside for that, if there are 20 or more. `members` networks are trained side by side on
+    the same transformed features; the score is their mean. A query weighs the mean of its rows' weights. The
+    same seed gives the same bits on the same machine. NaN is filled by the transform's policy.
     CSR is made dense while that stays small; wider rows enter by a bag of vectors, `embedding` wide, where
     the transform must keep zeros ("mixture" stands for "log1p" there).
 
-    After `fit`: `history_` (loss, gradient norm, checks), `transform_`, `network_`, `bag_` (whether rows
-    enter by a bag).
+    `checkpoint` names a file for the run's state, written every `checkpoint_every` steps: `fit` called again
+    with the same data and settings goes on from there, to the same bits on a CPU.
+
+    After `fit`: `history_` (loss, gradient norm, checks), `settings_` (what the preset and the arguments came
+    to), `transform_`, `network_`, `bag_` (whether rows enter by a bag).
 
     >>> from placings.data.synthetic import make_ranking
     >>> data = make_ranking(20, n_features=4, mean_size=10, random_state=0).data
     >>> ranker = NeuralRanker(hidden=(8,), steps=20, random_state=0).fit(data)
     >>> ranker.mixture_weights().shape, ranker.predict(data).shape == (data.n_rows,)
-    ((4, 3), True)
+    ((4, 4), True)
 
     Zhuang, Wang, Bendersky and Najork: Feature transformation for neural ranking models, SIGIR 2020.
     """
@@ -202,6 +206,7 @@ class NeuralRanker(Ranker):
         from placings.rankers.assembly import check_context
         from placings.training.loop import train as run
         from placings.training.plans import Plan
+        from placings.training.progress import show_steps
 
         settings = self.settings_ = self._settle(train.n_queries)
         seed = 0 if self.random_state is None else int(self.random_state)
@@ -231,7 +236,7 @@ class NeuralRanker(Ranker):
             precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
         )  # fmt: skip
         loss = find_loss(settings.loss, draws=settings.draws)
-        with show_rounds("training", settings.steps, self.verbose) as advance:
+        with show_steps(settings.steps, self.verbose) as advance:
             self.history_ = run(
                 self.network_,
                 loss,
@@ -241,7 +246,7 @@ class NeuralRanker(Ranker):
                 metric=metric(self.metric),
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
                 checkpoint_every=self.checkpoint_every,
-                on_step=lambda step: advance(None),
+                on_step=advance,
             )
         if isinstance(self.transform_, Mixture):
             self.transform_.take_weights(self.network_.transform)

@@ -70,9 +70,9 @@ class Settings:
 # names neither learning rate nor steps: 0.05 and 15,000 are those of the TF-Ranking tutorial that its code
 # follows. It has no validation data and stops by steps alone.
 THESIS = Settings(
-    members=1, holdout=0.0, hidden=(512, 256, 32), dropout=0.5, norm_after=True, momentum=0.99, eps=1e-3, loss="logistic",
-    optimizer="adagrad", lr=0.05, mixture_lr=None, weight_decay=0.0, steps=15_000, batch=32, list_size=15,
-    check_every=500, patience=15_000,
+    members=1, holdout=0.0, hidden=(512, 256, 32), dropout=0.5, norm_after=True, momentum=0.99, eps=1e-3,
+    loss="logistic", optimizer="adagrad", lr=0.05, mixture_lr=None, weight_decay=0.0, steps=15_000, batch=32,
+    list_size=15, check_every=500, patience=15_000,
 )  # fmt: skip
 
 PRESETS = {
@@ -80,9 +80,9 @@ PRESETS = {
     "default": Settings(),
     # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
     "zhuang2020": Settings(
-        members=1, holdout=0.0, hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3, loss="approx_ndcg@5", draws=8,
-        optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0, steps=100_000, batch=128,
-        list_size=200, check_every=1000, patience=100_000,
+        members=1, holdout=0.0, hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3,
+        loss="approx_ndcg@5", draws=8, optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0,
+        steps=100_000, batch=128, list_size=200, check_every=1000, patience=100_000,
     ),
     "thesis-fc-512-256-32": THESIS,
     "thesis-fc-512-256-32-tanh": replace(THESIS, activation="tanh"),
@@ -140,7 +140,9 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> Settings:
 def _settle_network(settings: Settings) -> Settings:
     """What must fit together in each network."""
     if settings.members > 1 and settings.network != "feedforward":
-        raise BadInput(f"only a feed-forward network has members. Got {settings.members} of {settings.network}.")
+        raise BadInput(
+            f"only a feed-forward network has members. Got {settings.members} of {settings.network}."
+        )
     if settings.members > 1 and (settings.norm_after or settings.output_activation != "linear"):
         raise BadInput("norm_after and output_activation are for members=1. Got more members.")
     if settings.network == "attention":

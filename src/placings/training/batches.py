@@ -116,7 +116,8 @@ class Deck:
         borders = np.unique(np.linspace(0, size, groups + 1).astype(int))
         widest, most = np.zeros(len(borders) - 1, dtype=np.int64), 0
         lengths = self.find_sizes(self.usable)
-        for first in range(0, 1 if size == count else steps, 4096):
+        steps = 1 if size == count else steps  # then every batch holds all lists
+        for first in range(0, steps, 4096):
             last = min(first + 4096, steps)
             epochs = range(first * size // count, -(-last * size // count))
             drawn = np.concatenate([lengths[_shuffle(count, self.seed, epoch)] for epoch in epochs])

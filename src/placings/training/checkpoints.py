@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +43,44 @@ class Checkpoint:
         }
 
 
-def mark_run(plan: Plan, loss: str, data: RankingData, model: torch.nn.Module) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be this run's."""
-    import hashlib
+def mark_run(
+    plan: Plan,
+    loss: str,
+    data: RankingData,
+    model: torch.nn.Module,
+    *,
+    valid: RankingData | None = None,
+    metric: str = "",
+) -> dict[str, Any]:
+    """What must be equal for a checkpoint to be this run's; the model is as it starts."""
+    state = {
+        name: [*tensor.shape, _measure(tensor)]
+        for name, tensor in (*model.named_parameters(), *model.named_buffers())
+    }
+    return {
+        "plan": asdict(plan),
+        "loss": loss,
+        "data": _seal_data(data),
+        "check": None if valid is None else [metric, _seal_data(valid)],
+        "network": [sha256(repr(model).encode()).hexdigest(), state],
+    }
 
-    seal = hashlib.sha256()
-    for array in (data.offsets, data.y):
-        seal.update(np.ascontiguousarray(array).tobytes())
+
+def _seal_data(data: RankingData) -> str:
+    """A hash of labels, lists and weights, and of 64 rows."""
+    seal = sha256()
+    for array in (data.offsets, data.y, data.weight):
+        seal.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
     for block in range(0, data.n_rows, max(1, data.n_rows // 64)):
         row = data.X[block : block + 1]
         seal.update(np.ascontiguousarray(row if isinstance(row, np.ndarray) else row.toarray()).tobytes())
-    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    return {"plan": asdict(plan), "loss": loss, "data": seal.hexdigest(), "shapes": shapes}
+    return seal.hexdigest()
+
+
+def _measure(tensor: Tensor) -> str:
+    """The sum of sizes to four digits: another start shows, another machine's rounding does not."""
+    size = tensor.detach().double().abs().nan_to_num(posinf=0.0)
+    return f"{float(size.sum()):.3e}"
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, mark: dict[str, Any]) -> None:
@@ -73,6 +101,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, mark: dict[str, Any]) -
         save_file(plain, str(temporary), metadata={"placings": json.dumps(facts)})
 
 
+def sweep_leftovers(path: Path) -> None:
+    """Remove what a run that was killed while it wrote left beside its checkpoint."""
+    for part in path.parent.glob(f".{escape(path.name)}.*.part"):
+        part.unlink(missing_ok=True)
+
+
 def read_checkpoint(path: Path, mark: dict[str, Any]) -> Checkpoint | None:
     """The checkpoint of this run, None if there is none; one of another run is refused."""
     if not path.exists():
@@ -83,9 +117,9 @@ def read_checkpoint(path: Path, mark: dict[str, Any]) -> Checkpoint | None:
         with safe_open(str(path), framework="pt") as file:
             facts = json.loads((file.metadata() or {}).get("placings", "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise BadFile(path, f"is no checkpoint of placings: {error}. Delete it to start anew.") from error
-    if facts.get("format") != FORMAT:
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("mark"), dict):
         raise BadFile(path, "is no checkpoint of placings. Delete it to start anew.")
     other = [name for name in mark if json.loads(json.dumps(mark[name])) != facts["mark"].get(name)]
     if other:
@@ -101,9 +135,12 @@ def read_checkpoint(path: Path, mark: dict[str, Any]) -> Checkpoint | None:
 def _say_difference(ours: dict[str, Any], theirs: dict[str, Any], names: list[str]) -> str:
     if "plan" in names:
         plan, old = ours["plan"], theirs.get("plan", {})
-        changed = [f"{key} was {old.get(key)!r}, is {plan[key]!r}" for key in plan if plan[key] != old.get(key)]
+        changed = [
+            f"{key} was {old.get(key)!r}, is {plan[key]!r}" for key in plan if plan[key] != old.get(key)
+        ]
         return "; ".join(changed[:3])
-    return " and ".join({"data": "its data", "loss": "its loss", "shapes": "its network"}[n] for n in names) + " differ"
+    said = {"data": "its data", "loss": "its loss", "check": "its validation", "network": "its network"}
+    return " and ".join(said[name] for name in names) + " differ"
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:

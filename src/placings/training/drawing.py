@@ -1,17 +1,20 @@
-"""The compiled loops of a batch: rows chosen from lists, masks of dropout; all keyed, none from a stream."""
+"""The compiled loops of a batch: rows chosen from lists, units dropped; all keyed, none from a stream."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from placings.arrays import AnyArray, Ints
+from placings.arrays import AnyArray, Floats, Ints
 from placings.compilation import HAVE_NUMBA, compiled
 
+BLOCK = 256  # rows whose sums are taken together; a fixed number, so that no bit depends on the threads
 
 
 @compiled
 def scramble_bits(bits: int) -> int:
-    """`randomness.scramble` of one number, in unsigned arithmetic."""
+    """`randomness.scramble` of one number, in unsigned arithmetic; a Python int where nothing is compiled."""
     bits = ((bits ^ (bits >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
     bits = ((bits ^ (bits >> 15)) * 0x846CA68B) & 0xFFFFFFFF
     return bits ^ (bits >> 16)
@@ -23,7 +26,7 @@ def key_lists(queries: Ints, seed: int, step: int) -> Ints:
     out = np.empty(len(queries), dtype=np.int64)
     start = scramble_bits(scramble_bits((seed + 0x9E3779B9) & 0xFFFFFFFF) ^ (step & 0xFFFFFFFF))
     for place in range(len(queries)):
-        out[place] = scramble_bits(start ^ scramble_bits((queries[place] + 1) & 0xFFFFFFFF))
+        out[place] = scramble_bits(start ^ scramble_bits((int(queries[place]) + 1) & 0xFFFFFFFF))
     return out
 
 
@@ -39,7 +42,7 @@ def choose_rows(offsets: Ints, queries: Ints, sizes: Ints, keys: Ints, rows: Int
                 rows[place] = row
                 place += 1
             continue
-        state = keys[which]
+        state = int(keys[which])
         for row in range(start, stop):
             state = scramble_bits((state + 0x9E3779B9) & 0xFFFFFFFF)
             if state * (stop - row) < wanted * 4294967296.0:
@@ -51,16 +54,63 @@ def choose_rows(offsets: Ints, queries: Ints, sizes: Ints, keys: Ints, rows: Int
 
 
 @compiled
-def _fill_kept(rows: AnyArray, units: AnyArray, threshold: int, bits: int, out: AnyArray) -> None:
+def _hash_unit(row: AnyArray, unit: AnyArray) -> AnyArray:
+    """What `randomness.keep_units` compares, as uint32 in the order of int32; all stays 32 bits wide."""
+    mixed = np.uint32((row ^ unit) * np.uint32(0x7FEB352D))
+    high = np.uint32(np.int32(mixed) >> np.int32(15))  # as of a signed number
+    return np.uint32((mixed ^ high) * np.uint32(0x846CA68B)) ^ np.uint32(0x80000000)
+
+
+@compiled
+def _fill_kept(rows: AnyArray, units: AnyArray, threshold: AnyArray, bits: AnyArray, out: AnyArray) -> None:
     for row in range(len(rows)):
-        name = rows[row]
         for unit in range(len(units)):
-            mixed = ((name ^ units[unit]) * 0x7FEB352D) & 0xFFFFFFFF
-            high = mixed >> 15  # as of a signed number
-            if mixed >= 0x80000000:
-                high |= 0xFFFE0000
-            mixed = ((mixed ^ high) * 0x846CA68B) & 0xFFFFFFFF
-            out[row, unit] = bits if (mixed ^ 0x80000000) >= threshold else 0
+            out[row, unit] = bits if _hash_unit(rows[row], units[unit]) >= threshold else 0
+
+
+@compiled
+def _widen(bits: AnyArray, shift: AnyArray) -> AnyArray:
+    """The float32 of these bits: bfloat16's (16 to shift) or its own (0)."""
+    return np.uint32(np.uint32(bits) << shift).view(np.float32)
+
+
+@compiled
+def _narrow(value: AnyArray, shift: AnyArray, half: AnyArray) -> AnyArray:
+    """The reverse of `_widen`, rounded to the nearest, to the even one of two; `half` of the last digit."""
+    bits = np.float32(value).view(np.uint32)
+    odd = (bits >> shift) & np.uint32(half > 0)
+    return np.uint32(bits + half + odd) >> shift
+
+
+@compiled
+def _drop_rows(
+    x: AnyArray, rows: AnyArray, units: AnyArray, threshold: AnyArray, kept: AnyArray, base: AnyArray,
+    shift: AnyArray, half: AnyArray, block: int, sums: AnyArray, squares: AnyArray,
+) -> None:  # fmt: skip
+    zero = np.float32(0.0)
+    for row in range(len(rows)):
+        line = row // block
+        for unit in range(len(units)):
+            value = _widen(x[row, unit], shift)
+            stays = _hash_unit(rows[row], units[unit]) >= threshold and not value <= zero  # NaN stays
+            bits = _narrow(value * kept if stays else zero, shift, half)
+            x[row, unit] = bits
+            apart = _widen(bits, shift) - base[unit]
+            sums[line, unit] += apart
+            squares[line, unit] += apart * apart
+
+
+@compiled
+def _pull_rows(
+    grad: AnyArray, x: AnyArray, kept: AnyArray, level: AnyArray, slope: AnyArray,
+    shift: AnyArray, half: AnyArray,
+) -> None:  # fmt: skip
+    zero = np.float32(0.0)
+    for row in range(len(x)):
+        for unit in range(x.shape[1]):
+            value = _widen(x[row, unit], shift)
+            pull = (_widen(grad[row, unit], shift) + (level[unit] + slope[unit] * value)) * kept
+            grad[row, unit] = _narrow(pull if value > zero else zero, shift, half)
 
 
 def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: AnyArray) -> None:
@@ -68,15 +118,67 @@ def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: A
 
     `rows` and `units` are int32, `out` an unsigned view of the factors.
     """
+    names, threshold, word = rows.view(np.uint32), np.uint32(round(dropout * 2**32)), np.uint32(bits)
+    _share_rows(
+        lambda part: _fill_kept(names[part], units.view(np.uint32), threshold, word, out[part]), len(rows)
+    )
+
+
+def drop_rows(x: AnyArray, rows: AnyArray, units: AnyArray, dropout: float) -> tuple[Floats, Floats]:
+    """`max(x, 0)`, dropped out by the keys of rows and units, in place; each unit's mean and variance over rows.
+
+    `x` holds the bits of float32 (uint32) or bfloat16 (uint16) `[rows, units]`, `rows` and `units` are int32.
+    Sums are taken over blocks of rows, of the differences from the first row, and blocks are added up in
+    float64: the same on any number of threads. NaN stays NaN.
+    """
+    names, threshold = rows.view(np.uint32), np.uint32(round(dropout * 2**32))
+    kept, (shift, half) = np.float32(1.0 / (1.0 - dropout)), _describe(x)
+    base = np.zeros(len(units), dtype=np.float32)
+    sums = np.zeros((-(-len(rows) // BLOCK), len(units)), dtype=np.float32)
+    squares = np.zeros_like(sums)
+
+    def work(part: slice) -> None:
+        lines = slice(part.start // BLOCK, None)
+        _drop_rows(
+            x[part], names[part], units.view(np.uint32), threshold, kept, base, shift, half, BLOCK,
+            sums[lines], squares[lines],
+        )  # fmt: skip
+
+    first = x[:1].copy()
+    _drop_rows(
+        first, names[:1], units.view(np.uint32), threshold, kept, base, shift, half, 1,
+        np.empty((1, len(units)), np.float32), np.empty((1, len(units)), np.float32),
+    )  # fmt: skip
+    base[:] = (first.astype(np.uint32) << shift).view(np.float32)[0]
+    _share_rows(work, len(rows))
+    mean = sums.sum(0, dtype=np.float64) / len(rows)
+    variance = squares.sum(0, dtype=np.float64) / len(rows) - mean**2
+    return mean + base, np.maximum(variance, 0.0)
+
+
+def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slope: AnyArray) -> None:
+    """The gradient by what `drop_rows` got, in place of that by what it made of it, `x`, and its moments.
+
+    `(grad + level + slope · x) / (1 − dropout)` where x > 0, else 0; bits `[rows, units]`, float32 `[units]`.
+    """
+    kept, (shift, half) = np.float32(1.0 / (1.0 - dropout)), _describe(x)
+    _share_rows(lambda part: _pull_rows(grad[part], x[part], kept, level, slope, shift, half), len(x))
+
+
+def _describe(bits: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """How far these are to be shifted to be float32's, and half of their last digit, less one."""
+    short = bits.dtype == np.uint16
+    return np.uint32(16 if short else 0), np.uint32(0x7FFF if short else 0)
+
+
+def _share_rows(work: Callable[[slice], None], rows: int) -> None:
+    """Blocks of rows, some to each thread."""
     from placings.threads import count_threads, map_in_order
 
-    threads = count_threads()
-    step = max(1, -(-len(rows) // threads))
-
-    def work(start: int) -> None:
-        _fill_kept(rows[start : start + step], units, round(dropout * 2**32), bits, out[start : start + step])
-
-    for _ in map_in_order(work, range(0, len(rows), step), threads=threads if len(rows) > 256 else 1):
+    threads = count_threads() if rows > BLOCK else 1
+    step = max(1, -(-rows // (threads * BLOCK))) * BLOCK
+    parts = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    for _ in map_in_order(work, parts, threads=threads):
         pass
 
 

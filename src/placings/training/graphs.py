@@ -1,8 +1,8 @@
 """The whole step as one CUDA graph: fixed shapes, no word with the host between steps.
 
-Batches are drawn on the host, many at a time and ahead, and sent as tables; on the device a counter says which
-line is next, so one graph serves every step. Rows fill a fixed shape up to the largest batch; those that are
-not real take no part in batch norm or loss. Long runs are compiled before they are captured.
+Batches are drawn on the host, many at a time and ahead, and sent as tables; on the device a counter says
+which line is next, so one graph serves every step. Rows fill a fixed shape up to the largest batch; those
+that are not real take no part in batch norm or loss. Long runs are compiled before they are captured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from placings.losses import Loss
 from placings.losses.names import list_keywords
 from placings.training.optimizers import find_penalty
 from placings.training.packing import Group, Packed
-from placings.training.steps import Job, Trace, find_losses, key_step, set_mixture_noise
+from placings.training.steps import Job, Trace, find_bad, find_losses, key_step, set_mixture_noise
 
 CHUNK = 128  # steps sent together
 WARM_UP = 3  # steps run and undone before the capture
@@ -55,7 +55,9 @@ class GraphRunner:
         self.compiled = plan.steps >= COMPILE_FROM if compiled is None else compiled
         self.find_losses: Callable[..., Tensor] = self._find_losses
         if self.compiled:
-            self.find_losses = torch.compile(self._find_losses, dynamic=False, options=COMPILE_OPTIONS or None)
+            self.find_losses = torch.compile(
+                self._find_losses, dynamic=False, options=COMPILE_OPTIONS or None
+            )
         self.descend: Callable[[], Any] = job.optimizer.step
         if self.compiled:
             self.descend = torch.compile(job.optimizer.step, dynamic=False)
@@ -123,7 +125,7 @@ class GraphRunner:
         if job.plan.clip:
             torch._foreach_mul_(grads, (job.plan.clip / norm.clamp(min=job.plan.clip)).to(norm.dtype))
         self.descend()
-        bad = (~losses.detach().isfinite()).int().argmax()
+        bad = find_bad(losses.detach())
         found = torch.stack([value.detach().float(), norm.float(), bad.float()])
         self.results.index_copy_(0, self.place, found[None])
         self.place.add_(1)

@@ -1,14 +1,29 @@
-"""Layers that know packed rows: batch norm over real rows, dropout keyed by row."""
+"""Layers that know packed rows: batch norm over real rows, dropout keyed by row; on a CPU both at once.
+
+A large batch on a CPU is slow less by its products than by all that passes over its numbers in between. So
+there `relu_and_drop` makes one pass of the activation, the dropout and the moments that the next batch norm
+asks for, and `RowNorm.fold` puts the norm itself into the weights of the linear layer behind it.
+"""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from placings.training.packing import Packed
 from placings.training.randomness import keep_units, name_units
+
+
+class Moments(NamedTuple):
+    """Of each unit over the rows of a batch, float32 `[units]`; the variance is the population's."""
+
+    mean: Tensor
+    variance: Tensor
 
 
 class RowNorm(nn.BatchNorm1d):
@@ -26,6 +41,26 @@ class RowNorm(nn.BatchNorm1d):
         self._remember(mean.detach(), variance.detach(), count)
         scale = torch.rsqrt(variance + self.eps) * self.weight
         return ((x.float() - mean) * scale + self.bias).to(x.dtype)
+
+    def fold(self, x: Tensor, linear: nn.Linear, moments: Moments | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows, weight and bias such that their linear function is `linear` of the normed rows, in training.
+
+        With the rows' moments they are left as they are. Without, they are centred and scaled, which keeps what
+        is small beside a large mean, and only what is learned goes into the weights: rows that nothing learned
+        has touched then need no gradient.
+        """
+        weight, bias = linear.weight, linear.bias
+        given = moments is not None
+        if moments is None:
+            mean = x.mean(0)
+            x = x - mean
+            moments = Moments(mean, x.square().mean(0))
+        self._remember(moments.mean.detach(), moments.variance.detach(), torch.tensor(float(len(x))))
+        scale = torch.rsqrt(moments.variance + self.eps)
+        if not given:
+            return x * scale, weight * self.weight, bias + weight @ self.bias
+        scale = scale * self.weight
+        return x, weight * scale, bias + weight @ (self.bias - scale * moments.mean)
 
     def _measure(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor, Tensor]:
         """Mean and variance over real rows, and how many those are."""
@@ -89,3 +124,60 @@ class RowDropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.dropout}"
+
+
+def can_fuse(x: Tensor, packed: Packed | None) -> bool:
+    """Whether `relu_and_drop` is for these rows: on a CPU, all of them real, all in this process."""
+    if packed is None or packed.live is not None or packed.reduce is not None or torch.compiler.is_compiling():
+        return False
+    if x.device.type != "cpu" or x.dtype != torch.float32 or not len(x):
+        return False
+    from placings.training.drawing import CAN_FILL
+
+    return CAN_FILL
+
+
+def relu_and_drop(
+    x: Tensor, dropout: RowDropout, packed: Packed, *, shared: bool = False
+) -> tuple[Tensor, Moments]:
+    """`dropout(relu(x))` and its moments, in one pass and in place of `x`, float32 or bfloat16 `[rows, units]`.
+
+    `x` must be what nothing else has kept or will use, such as the output of a linear layer. `shared` says
+    that more than one function may use the result, so that its gradient may belong to another one too.
+    """
+    out, mean, variance = _ReluAndDrop.apply(x, packed.row_keys, dropout, shared)  # type: ignore[no-untyped-call]
+    return out, Moments(mean, variance)
+
+
+class _ReluAndDrop(torch.autograd.Function):
+    """Where the result is above 0 a unit was kept and positive: it is its own mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor, layer: RowDropout, shared: bool) -> tuple[Tensor, ...]:
+        from placings.training.drawing import drop_rows
+
+        found = drop_rows(_see_bits(x), rows.numpy(), layer.units.numpy(), layer.dropout)
+        mean, variance = (torch.from_numpy(values.astype(np.float32)) for values in found)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x, mean)
+        ctx.dropout, ctx.shared = layer.dropout, shared
+        return x, mean, variance
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, by_mean: Tensor, by_variance: Tensor) -> tuple[Tensor | None, ...]:
+        from placings.training.drawing import pull_rows
+
+        x, mean = ctx.saved_tensors
+        slope = by_variance * (2.0 / len(x))
+        level = by_mean / len(x) - slope * mean
+        grad = grad.clone(memory_format=torch.contiguous_format) if ctx.shared else grad.contiguous()
+        pull_rows(_see_bits(grad), _see_bits(x), ctx.dropout, level.numpy(), slope.numpy())
+        return grad, None, None, None
+
+
+def _see_bits(x: Tensor) -> Any:
+    """The same memory as unsigned integers, which numpy has where it has no bfloat16."""
+    if x.dtype == torch.float32:
+        return x.detach().numpy().view(np.uint32)
+    return x.detach().view(torch.int16).numpy().view(np.uint16)

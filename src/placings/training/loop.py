@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from placings.arrays import Floats, Ints
 from placings.data.ranking import RankingData
-from placings.errors import PlacingsWarning
+from placings.errors import BadInput, PlacingsWarning
 from placings.losses import Loss
 from placings.metrics import Metric
 from placings.training.batches import Deck
@@ -23,6 +24,7 @@ from placings.training.checkpoints import (
     mark_run,
     pack_optimizer,
     read_checkpoint,
+    sweep_leftovers,
     unpack_optimizer,
     write_checkpoint,
 )
@@ -30,8 +32,15 @@ from placings.training.optimizers import Pacer, RunningMean, make_optimizer
 from placings.training.packing import pack_lists
 from placings.training.plans import Diverged, History, Plan
 from placings.training.processes import join_processes
-from placings.training.sources import ROWS_AT_ONCE, Source, cut_queries, send_rows
-from placings.training.steps import Job, Trace, take_steps
+from placings.training.sources import (
+    ROWS_AT_ONCE,
+    Source,
+    cut_queries,
+    fits_memory,
+    prepare_all,
+    send_rows,
+)
+from placings.training.steps import SEVERAL, Job, Trace, take_steps
 
 
 def train(
@@ -60,34 +69,38 @@ def train(
         model.eval()
         return History()
     job = _set_up(model, loss, data, plan, device, resident)
-    job.processes.agree(model)
-    mark = mark_run(plan, repr(loss), data, model) if checkpoint is not None else {}
+    name = "" if metric is None else str(metric)
+    mark = {}
+    if checkpoint is not None:
+        mark = mark_run(plan, repr(loss), data, model, valid=valid, metric=name)
     step, history, best, kept = _resume(job, checkpoint, mark)
-    history.metric = "" if metric is None else str(metric)
+    history.metric, written = name, step
     take = _choose_runner(job, graph)
+    watch = None if valid is None or metric is None else Watch(model, valid, metric)
     try:
         while step < plan.steps and not _is_over(plan, history, step, valid):
             stop = _find_stop(plan, step, checkpoint_every if checkpoint else None)
             trace = take(step, stop, on_step)
             _note(history, trace, job, data, step)
             step = stop
-            if valid is not None and metric is not None and (step % plan.check_every == 0 or step == plan.steps):
+            if watch is not None and (step % plan.check_every == 0 or step == plan.steps):
                 with job.mean.swapped_in() if job.mean is not None else nullcontext():
-                    value = check_model(model, valid, metric)
+                    value = job.processes.follow(watch.check())
                     history.checks.append((step, value))
                     if value > best or not kept:
                         best, history.best_step, kept = value, step, _copy_state(model)
             if checkpoint is not None and step % checkpoint_every == 0:
                 _save(checkpoint, job, step, history, best, kept, mark)
+                written = step
     except KeyboardInterrupt:
-        if checkpoint is not None:
+        if checkpoint is not None and checkpoint.exists():
             warnings.warn(
                 f"stopped; fit again with the same settings to go on from {checkpoint}.",
                 PlacingsWarning,
                 stacklevel=2,
             )
         raise
-    if checkpoint is not None and step % checkpoint_every:
+    if checkpoint is not None and step != written:
         _save(checkpoint, job, step, history, best, kept, mark)
     if kept:
         model.load_state_dict(kept)
@@ -99,15 +112,28 @@ def train(
     return history
 
 
-def check_model(model: nn.Module, data: RankingData, metric: Metric) -> float:
-    """The mean of a metric; larger is better (metrics of which less is better are turned round)."""
-    values = metric(score_rows(model, data.X, data.offsets), data.y, data.offsets)
-    mean = float(np.nanmean(values)) if not np.isnan(values).all() else 0.0
-    return -mean if metric.lower_is_better else mean
+class Watch:
+    """Held-out data and a metric; rows are prepared once where they fit into memory."""
+
+    def __init__(self, model: Any, data: RankingData, metric: Metric) -> None:
+        self.model, self.data, self.metric = model, data, metric
+        device = next(model.parameters()).device
+        self.prepared = prepare_all(model, data, device) if fits_memory(model, data, device) else None
+
+    def check(self) -> float:
+        """The mean of the metric; larger is better (metrics of which less is better are turned round)."""
+        data = self.data
+        scores = score_rows(self.model, data.X, data.offsets, prepared=self.prepared)
+        values = self.metric(scores, data.y, data.offsets)
+        mean = float(np.nanmean(values)) if not np.isnan(values).all() else 0.0
+        return -mean if self.metric.lower_is_better else mean
 
 
-def score_rows(model: Any, X: Any, offsets: Ints | None = None) -> Floats:
-    """Scores of rows, dense or CSR, whole queries at a time and without gradients; None: one query."""
+def score_rows(model: Any, X: Any, offsets: Ints | None = None, *, prepared: Tensor | None = None) -> Floats:
+    """Scores of rows, dense or CSR, whole queries at a time and without gradients; None: one query.
+
+    `prepared` are the same rows as the model's `prepare` gives them, if they are at hand.
+    """
     device = next(model.parameters()).device
     was = model.training
     model.eval()
@@ -116,12 +142,15 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None) -> Floats:
     blocks = cut_queries(borders, ROWS_AT_ONCE)
     if offsets is None and not model.needs_lists:
         ends = [*range(0, X.shape[0], ROWS_AT_ONCE), X.shape[0]]
-        blocks = iter([(a, b, np.array([0, b - a])) for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        blocks = iter([(a, b, np.array([0, b - a])) for a, b in pairwise(ends)])
     with torch.no_grad():
         for start, stop, inside in blocks:
-            prepared = model.prepare(send_rows(X[start:stop], device), torch.from_numpy(inside).to(device))
+            if prepared is None:
+                part = model.prepare(send_rows(X[start:stop], device), torch.from_numpy(inside).to(device))
+            else:
+                part = prepared[start:stop]
             packed = pack_lists(inside, device) if model.needs_lists else None
-            out[start:stop] = model(prepared, packed).double().cpu().numpy()
+            out[start:stop] = model(part, packed).double().cpu().numpy()
     model.train(was)
     return out
 
@@ -129,17 +158,25 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None) -> Floats:
 def _set_up(
     model: nn.Module, loss: Loss, data: RankingData, plan: Plan, device: torch.device, resident: bool | None
 ) -> Job:
+    team = join_processes(device)
+    team.agree(model)  # before anything is derived from the weights
+    deck = Deck(data.offsets, plan.lists, plan.longest, plan.seed)
+    if deck.size < team.count:
+        raise BadInput(
+            f"{deck.size} lists a step cannot be shared out over {team.count} processes. Raise batch, or "
+            "start fewer processes."
+        )
     optimizer = make_optimizer(model, plan)
     return Job(
         model,
         loss,
         plan,
-        Deck(data.offsets, plan.lists, plan.longest, plan.seed),
+        deck,
         Source(model, data, device, resident=resident),
         optimizer,
         Pacer(optimizer, plan),
         RunningMean(model, plan.average) if plan.average else None,
-        join_processes(device),
+        team,
     )
 
 
@@ -178,22 +215,40 @@ def _note(history: History, trace: Trace, job: Job, data: RankingData, step: int
 def _say_diverged(job: Job, data: RankingData, trace: Trace, start: int, trouble: int) -> str:
     step = start + trouble
     batch = job.deck.draw(step, part=job.processes.rank, parts=job.processes.count)
-    what = "loss" if not np.isfinite(trace.loss[trouble]) else "gradient"
-    value = trace.loss[trouble] if what == "loss" else trace.gradient[trouble]
-    query = int(batch.queries[trace.bad[trouble]])
-    rows = slice(int(data.offsets[query]), int(data.offsets[query + 1]))
-    found = f"in query {data.qids.tolist()[query]!r}" if what == "loss" else "though every list's loss is finite"
-    wild = [n for n, t in job.model.state_dict().items() if t.is_floating_point() and not t.isfinite().all()]
+    what, value, place = "loss", trace.loss[trouble], trace.bad[trouble]
+    qids = data.qids.tolist()
+    rows = batch.rows
+    if np.isfinite(value):
+        what, value = "gradient", trace.gradient[trouble]
+        names = [n for n, p in job.model.named_parameters() if p.grad is not None and not _is_finite(p.grad)]
+        found = f"first in that of {names[0]}" if names else "though that of each weight is finite"
+    elif place >= 0:
+        rows = rows[batch.owner == place]
+        found = f"in query {qids[int(batch.queries[place])]!r}"
+    elif place == SEVERAL:
+        found = "in several lists"
+    else:
+        found = (
+            "in a list of another process" if job.processes.count > 1 else "though that of each list is not"
+        )
+    if isinstance(data.X, np.ndarray) and len(rows):
+        size = np.nan_to_num(np.abs(np.asarray(data.X[rows], dtype=np.float64)), nan=0.0)
+        row, where = np.unravel_index(int(size.argmax()), size.shape)
+        query = qids[int(np.searchsorted(data.offsets, rows[row], side="right")) - 1]
+        feature = data.feature_names[int(where)]
+        found += f"; the largest value there is {size.max():.3g}, of feature {feature!r} in query {query!r}"
+    wild = [name for name, tensor in job.model.state_dict().items() if not _is_finite(tensor)]
     if wild:
         found += f"; {wild[0]} is not finite any more"
-    elif isinstance(data.X, np.ndarray):
-        size = np.nan_to_num(np.abs(np.asarray(data.X[rows], dtype=np.float64)), nan=0.0)
-        place = int(size.max(axis=0).argmax()) if size.size else 0
-        found += f", whose largest value is {size.max():.3g} in feature {data.feature_names[place]!r}"
     return (
-        f"the {what} is {value} at step {step + 1}, {found}. Lower lr, clip gradients (clip=1.0), or transform "
-        "the features (transform='cdf' bounds them)."
+        f"the {what} is {value} at step {step + 1}, {found}. Lower lr, clip gradients (clip=1.0), or "
+        "transform the features (transform='cdf' bounds them)."
     )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    values = tensor.coalesce().values() if tensor.is_sparse else tensor
+    return bool(values.isfinite().all())
 
 
 def _copy_state(model: nn.Module) -> dict[str, Tensor]:
@@ -224,6 +279,8 @@ def _save(
 def _resume(
     job: Job, path: Path | None, mark: dict[str, Any]
 ) -> tuple[int, History, float, dict[str, Tensor]]:
+    if path is not None and job.processes.rank == 0:
+        sweep_leftovers(path)
     found = None if path is None else read_checkpoint(path, mark)
     if found is None:
         return 0, History(), -np.inf, {}

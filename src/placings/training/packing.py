@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +89,4 @@ def group_lists(sizes: Ints, most: int = 4) -> tuple[Group, ...]:
     if most == 1 or count < 8 or count * float(sizes[-1]) ** 2 < 1.5 * square:
         return (Group(0, count, int(sizes[-1])),)
     borders = np.unique(np.linspace(0, count, most + 1).astype(int))
-    return tuple(
-        Group(int(start), int(stop), int(sizes[stop - 1]))
-        for start, stop in zip(borders[:-1], borders[1:], strict=True)
-    )
+    return tuple(Group(int(start), int(stop), int(sizes[stop - 1])) for start, stop in pairwise(borders))

@@ -58,6 +58,14 @@ class Processes:
             for tensor in model.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
 
+    def follow(self, value: float) -> float:
+        """The first process's value, so that all decide alike."""
+        if self.count == 1:
+            return value
+        same = torch.tensor(value, dtype=torch.float64, device=_where())
+        torch.distributed.broadcast(same, 0)
+        return float(same)
+
     def wait(self) -> None:
         """Until all are here."""
         if self.count > 1:

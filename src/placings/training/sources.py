@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -13,6 +13,10 @@ from torch import Tensor
 from placings.arrays import Floats, Ints
 from placings.data.ranking import RankingData
 from placings.metrics.order import sum_by_query
+from placings.transforms.layers import QueryScale
+
+if TYPE_CHECKING:
+    from placings.training.batches import Batch
 
 ROWS_AT_ONCE = 65_536
 SHARE_OF_MEMORY = 0.5  # of what is free; beyond it rows are streamed
@@ -29,6 +33,7 @@ class Source:
 
     Rows are prepared once and kept if they fit into half of the free memory (`resident` decides otherwise);
     if not, each batch's are gathered from `data.X`, which may be a memory-mapped file, and prepared then.
+    Where a transform scales by query, whole queries are: a list cut short is scaled as it is when resident.
     """
 
     def __init__(
@@ -38,17 +43,31 @@ class Source:
         self.labels = torch.tensor(data.y, dtype=torch.float32, device=device)
         self.weights = weigh_lists(data, device)
         self.prepared: Tensor | None = None
+        self.by_query = any(isinstance(layer, QueryScale) for layer in model.modules())
         if resident is None:
-            resident = _fits(model, data, device)
+            resident = fits_memory(model, data, device)
         if resident and isinstance(data.X, np.ndarray):
             self.prepared = prepare_all(model, data, device)
 
-    def take(self, rows: Ints, index: Tensor) -> Any:
-        """Prepared rows for these row numbers, given on the host and on the device."""
+    def take(self, batch: Batch, index: Tensor) -> Any:
+        """Prepared rows of a batch, whose row numbers are given on the device too."""
         if self.prepared is not None:
             return self.prepared.index_select(0, index)
         with torch.no_grad():
-            return self.model.prepare(send_rows(self.data.X[rows], self.device))
+            if self.by_query:
+                return self._take_queries(batch)
+            return self.model.prepare(send_rows(self.data.X[batch.rows], self.device))
+
+    def _take_queries(self, batch: Batch) -> Any:
+        """The same by way of the batch's whole queries."""
+        starts = self.data.offsets[batch.queries]
+        sizes = self.data.offsets[batch.queries + 1] - starts
+        borders = np.concatenate([[0], np.cumsum(sizes)])
+        shift = starts - borders[:-1]  # from a place among these rows to one in the data
+        rows = self.data.X[np.arange(borders[-1]) + np.repeat(shift, sizes)]
+        prepared = self.model.prepare(send_rows(rows, self.device), torch.from_numpy(borders).to(self.device))
+        places = batch.rows - np.repeat(shift, batch.sizes)
+        return prepared[torch.from_numpy(places).to(self.device)]
 
 
 def send_rows(X: Any, device: torch.device) -> Any:
@@ -118,7 +137,8 @@ def weigh_lists(data: RankingData, device: torch.device) -> Tensor | None:
     return torch.tensor(mean, dtype=torch.float32, device=device)
 
 
-def _fits(model: Any, data: RankingData, device: torch.device) -> bool:
+def fits_memory(model: Any, data: RankingData, device: torch.device) -> bool:
+    """Whether all rows, prepared, take less than half of what is free."""
     if not isinstance(data.X, np.ndarray) or not data.n_rows:
         return False
     with torch.no_grad():

@@ -20,10 +20,16 @@ from placings.training.processes import Processes
 from placings.training.randomness import draw_gumbel, draw_units
 from placings.training.sources import Source
 
+NO_LIST, SEVERAL = -1, -2
+
 
 @dataclass
 class Trace:
-    """What some steps left behind; `bad` is the place in the batch of the first list whose loss is no number."""
+    """What some steps left behind; `bad` is the place in the batch of the one list whose loss is no number.
+
+    `NO_LIST` if there is none here (with several processes each knows of its own), `SEVERAL` if there are
+    more: then batch norm has carried it from list to list.
+    """
 
     loss: list[float] = field(default_factory=list)
     gradient: list[float] = field(default_factory=list)
@@ -99,7 +105,7 @@ def take_steps(job: Job, start: int, stop: int, on_step: Callable[[int], object]
         trace.loss.append(value)
         trace.gradient.append(norm)
         trace.lr.append(lr)
-        trace.bad.append(int((~losses.isfinite()).int().argmax()) if len(losses) else 0)
+        trace.bad.append(int(find_bad(losses)))
         if trace.find_trouble() is not None:
             break
         job.optimizer.step()
@@ -107,6 +113,13 @@ def take_steps(job: Job, start: int, stop: int, on_step: Callable[[int], object]
             job.mean.update()
         on_step(step + 1)
     return trace
+
+
+def find_bad(losses: Tensor) -> Tensor:
+    """The place of the list whose loss is no number; `NO_LIST` or `SEVERAL` if it is not one."""
+    wrong = ~losses.isfinite()
+    count = wrong.sum()
+    return torch.where(count == 1, wrong.int().argmax(), torch.where(count > 1, SEVERAL, NO_LIST))
 
 
 def set_mixture_noise(model: nn.Module, key: Tensor) -> None:
@@ -133,10 +146,12 @@ def _descend(job: Job, step: int) -> tuple[Tensor, float]:
         packed = replace(packed, reduce=team.add_up)
     rows = torch.from_numpy(batch.rows).to(device)
     queries = torch.from_numpy(batch.queries).to(device)
-    set_mixture_noise(job.model, torch.tensor([key_step(job.plan.seed, step)], dtype=torch.int32, device=device))
+    set_mixture_noise(
+        job.model, torch.tensor([key_step(job.plan.seed, step)], dtype=torch.int32, device=device)
+    )
     losses = find_losses(
         job,
-        job.source.take(batch.rows, rows),
+        job.source.take(batch, rows),
         packed,
         job.source.labels[rows],
         None if job.source.weights is None else job.source.weights[queries],
@@ -145,7 +160,7 @@ def _descend(job: Job, step: int) -> tuple[Tensor, float]:
     penalty = find_penalty(job.model)
     job.optimizer.zero_grad(set_to_none=True)
     (total + penalty / team.count).backward()  # type: ignore[no-untyped-call]
-    value = team.add_values(float(total.detach())) + float(penalty)
+    value = team.add_values(float(total.detach())) + float(torch.as_tensor(penalty).detach())
     team.add_gradients(job.model)
     return losses.detach(), value
 

@@ -1,0 +1,314 @@
+"""Training speed on CPU cores against TF-Ranking: same network, loss, data, batches and starting weights.
+
+    python benchmarks/tf_ranking.py --peer PATH/TO/VENV/bin/python [--steps 40] [--rounds 3] [--json]
+
+The peer's environment: `python -m venv tfr && tfr/bin/pip install tensorflow==2.15.1 tensorflow-ranking==0.5.5`
+(Python 3.11). It runs as a process of its own; see tf_ranking_peer.py.
+
+The network is that of preset zhuang2020 (1024-512-256, batch norm in front of each layer, dropout 0.5) on
+log1p features; the loss is ApproxNDCG under 8 Gumbel draws (TF-Ranking knows no cutoff), AdaGrad with initial
+accumulators of 0.1, batches of 128 lists of at most 200 rows. Data are generated with MSLR's character. In
+each round all systems train one after the other for all steps from one set of weights on the same batches;
+the next round has another seed. Speed counts real rows, not padding; the median of the rounds is compared.
+CPU seconds of a step are printed too: other work on the machine stretches the wall clock more than them.
+
+TF-Ranking runs as its tutorials have it: a graph (`tf.function`), with ragged tensors (real rows only, as
+ours) and with padded lists. The faster of the two is the one that ratios are against. NDCG@5 is of held-out
+queries. Its noise is given twice: the spread over rounds, and a 95 % interval of the difference to TF-Ranking
+over queries (paired, rounds averaged first). Ratios of bfloat16 are against TF-Ranking in float32; with
+--mixed its mixed_bfloat16 policy is timed as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+THREADS = 2
+os.environ.setdefault("PLACINGS_THREADS", str(THREADS))  # before anything counts its cores
+os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
+
+import numpy as np
+import torch
+
+import placings as pg
+from placings.arrays import Floats
+from placings.data.ranking import RankingData
+from placings.losses import approx_ndcg_loss, find_loss
+from placings.metrics import metric
+from placings.rankers.assembly import build_network
+from placings.rankers.networks import Network
+from placings.rankers.presets import settle
+from placings.training.loop import _set_up, score_rows
+from placings.training.plans import Plan
+from placings.training.steps import Job, take_steps
+from placings.transforms import Raw
+
+SETTINGS = settle("zhuang2020", {"loss": "approx_ndcg"})
+WANTED = {"placings float32": 1.2, "placings bfloat16": 2.0}
+
+
+def make_data(queries: int, held: int) -> tuple[RankingData, RankingData]:
+    """Training and held-out queries, features already transformed by log1p."""
+    made = pg.make_ranking(queries + held, random_state=0).data
+    X = (np.sign(made.X) * np.log1p(np.abs(made.X))).astype(np.float32)
+    data = made.replace(X=X)
+    return data[:queries], data[queries:]
+
+
+def set_up(data: RankingData, steps: int, seed: int, lr: float, precision: str, dropout: float) -> Job:
+    """A network at the seed's weights, and all that its steps need."""
+    plan = Plan(
+        steps=steps, lists=SETTINGS.batch, longest=SETTINGS.list_size, optimizer="adagrad", lr=lr,
+        mixture_lr=None, weight_decay=0.0, check_every=steps, patience=steps, seed=seed, precision=precision,
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    settings = settle("zhuang2020", {"loss": "approx_ndcg", "dropout": dropout})
+    network = build_network(settings, Raw().fit(data.X))
+    loss = find_loss("approx_ndcg", draws=SETTINGS.draws)
+    return _set_up(network, loss, data, plan, torch.device("cpu"), None)
+
+
+def write_round(path: Path, job: Job, data: RankingData, held: RankingData) -> int:
+    """The batches, the starting weights and the held-out rows for the peer; returns the number of rows."""
+    batches = [job.deck.draw(step) for step in range(job.plan.steps)]
+    tensors = [tensor.detach().numpy() for tensor in job.model.parameters()]
+    weights = {f"weight{n}": tensor.T if tensor.ndim == 2 else tensor for n, tensor in enumerate(tensors)}
+    facts = {
+        "hidden": SETTINGS.hidden, "dropout": SETTINGS.dropout, "momentum": SETTINGS.momentum,
+        "eps": SETTINGS.eps, "draws": SETTINGS.draws, "lr": job.plan.lr, "accumulator": 0.1,
+        "seed": job.plan.seed, "weights": len(weights),
+    }  # fmt: skip
+    np.savez(
+        path, X=data.X, y=data.y.astype(np.float32), held=held.X, longest=SETTINGS.list_size or 0,
+        rows=np.concatenate([batch.rows for batch in batches]),
+        sizes=np.stack([batch.sizes for batch in batches]), facts=json.dumps(facts), **weights,
+    )  # fmt: skip
+    return sum(len(batch.rows) for batch in batches)
+
+
+def train_ours(job: Job, held: RankingData) -> tuple[dict[str, Any], Floats]:
+    """All steps; what they took and the held-out scores. One step is taken and undone first."""
+    before = {name: tensor.clone() for name, tensor in job.model.state_dict().items()}
+    take_steps(job, 0, 1, lambda step: None)
+    job.model.load_state_dict(before)
+    for state in job.optimizer.state.values():
+        state["sum"].fill_(0.1)
+        state["step"].zero_()
+    began, used = time.perf_counter(), time.process_time()
+    trace = take_steps(job, 0, job.plan.steps, lambda step: None)
+    seconds, used = time.perf_counter() - began, time.process_time() - used
+    found = {"seconds": seconds, "cpu_seconds": used, "losses": trace.loss}
+    return found, score_rows(job.model, held.X, held.offsets)
+
+
+def find_plain_loss(data: RankingData, job: Job) -> float:
+    """The first batch's loss without noise or dropout, in training: what the peer computes too."""
+    network: Network = set_up(data, 1, job.plan.seed, job.plan.lr, "float32", 0.0).model  # type: ignore[assignment]
+    batch = job.deck.draw(0)
+    packed = batch.pack(torch.device("cpu"))
+    with torch.no_grad():
+        scores = network.train()(network.prepare(torch.from_numpy(data.X[batch.rows])), packed)
+        labels = torch.from_numpy(data.y[batch.rows].astype(np.float32))
+        parts = [
+            approx_ndcg_loss(packed.lay_out(scores, g), packed.lay_out(labels, g), packed.mask(g))
+            for g in packed.groups
+        ]
+    return float(torch.cat(parts).mean())
+
+
+class Peer:
+    """TF-Ranking in its own process: one order in, one answer out."""
+
+    def __init__(self, python: str) -> None:
+        file = Path(__file__).with_name("tf_ranking_peer.py")
+        quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": ""}
+        self.process = subprocess.Popen(
+            [python, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, env=quiet,
+        )  # fmt: skip
+        self.versions = self._hear()
+
+    def train(self, **order: Any) -> dict[str, Any]:
+        """One round."""
+        self._say({"do": "train", **order})
+        return self._hear()
+
+    def stop(self) -> None:
+        """Let it end."""
+        self._say({"do": "stop"})
+        self.process.wait(timeout=30)
+
+    def _say(self, order: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+
+    def _hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(
+                "the peer ended without an answer; start it by hand to see why:\n"
+                f"  {' '.join(map(str, self.process.args))}"  # type: ignore[arg-type]
+            )
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def judge(scores: Floats, held: RankingData) -> Floats:
+    """NDCG@5 of each held-out query, NaN where nothing is relevant."""
+    return np.asarray(metric("ndcg@5")(scores, held.y, held.offsets))
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """All rounds."""
+    data, held = make_data(given.queries, given.held)
+    peer = Peer(given.peer)
+    systems = [("placings", "float32"), ("ragged", "float32"), ("placings", "bfloat16"), ("padded", "float32")]
+    systems += [("ragged", "bfloat16")] if given.mixed else []
+    runs: dict[str, list[dict[str, Any]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        file, scores_file = Path(folder) / "round.npz", Path(folder) / "scores.npy"
+        for seed in range(given.rounds):
+            first = set_up(data, given.steps, seed, given.lr, "float32", SETTINGS.dropout)
+            rows = write_round(file, first, data, held)
+            plain = find_plain_loss(data, first)
+            for who, precision in systems:
+                load = os.getloadavg()[0]
+                if who == "placings":
+                    job = set_up(data, given.steps, seed, given.lr, precision, SETTINGS.dropout)
+                    found, scores = train_ours(job, held)
+                    found["first_plain_loss"] = plain
+                else:
+                    order = {"kind": who, "precision": precision, "xla": given.xla}
+                    found = peer.train(file=str(file), scores=str(scores_file), **order)
+                    scores = np.load(scores_file)
+                name = f"{'placings' if who == 'placings' else f'TF-Ranking {who}'} {precision}"
+                values = judge(scores, held)
+                found |= {
+                    "rows": rows, "rows_a_second": rows / found["seconds"], "load": load, "seed": seed,
+                    "ndcg@5": float(np.nanmean(values)), "per_query": values,
+                }  # fmt: skip
+                runs.setdefault(name, []).append(found)
+                if sys.stderr.isatty() or given.verbose:
+                    print(
+                        f"round {seed + 1}: {name:28} {found['rows_a_second']:8,.0f} rows/s, "
+                        f"{found['cpu_seconds'] / given.steps:.2f} CPU s a step, "
+                        f"NDCG@5 {found['ndcg@5']:.4f}, load {load:.1f}",
+                        file=sys.stderr,
+                    )
+    peer.stop()
+    return summarise(runs, given, peer.versions)
+
+
+def summarise(
+    runs: dict[str, list[dict[str, Any]]], given: argparse.Namespace, versions: dict[str, str]
+) -> dict[str, Any]:
+    """Medians, ratios to the faster TF-Ranking in float32, and NDCG with its noise."""
+    speed = {name: statistics.median(run["rows_a_second"] for run in each) for name, each in runs.items()}
+    base = max((n for n in runs if n.startswith("TF-Ranking") and n.endswith("float32")), key=speed.__getitem__)
+    mean = {name: np.mean([run["per_query"] for run in each], axis=0) for name, each in runs.items()}
+    systems = {}
+    for name, each in runs.items():
+        paired = [
+            ours["rows_a_second"] / theirs["rows_a_second"]
+            for ours, theirs in zip(each, runs[base], strict=True)
+        ]
+        apart = (mean[name] - mean[base])[~np.isnan(mean[name])]
+        values = [run["ndcg@5"] for run in each]
+        systems[name] = {
+            "rows_a_second": speed[name],
+            "ratio": speed[name] / speed[base],
+            "ratios_of_rounds": paired,
+            "cpu_seconds_a_step": statistics.median(run["cpu_seconds"] for run in each) / given.steps,
+            "ndcg@5": float(np.mean(values)),
+            "ndcg@5_of_rounds": values,
+            "ndcg@5_spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "ndcg@5_difference": float(apart.mean()),
+            "ndcg@5_half_interval": float(1.96 * apart.std(ddof=1) / np.sqrt(len(apart))),
+            "first_plain_loss": each[0]["first_plain_loss"],
+            "loads": [run["load"] for run in each],
+            "wanted": WANTED.get(name),
+        }
+    return {
+        "date": date.today().isoformat(),
+        "machine": describe_machine(),
+        "versions": {"placings": version("placings"), "torch": torch.__version__, **versions},
+        "steps": given.steps, "rounds": given.rounds, "lr": given.lr, "queries": given.queries,
+        "held_out_queries": given.held, "rows_a_step": runs[base][0]["rows"] / given.steps,
+        "against": base, "systems": systems,
+        "fast_enough": all(systems[name]["ratio"] >= wanted for name, wanted in WANTED.items()),
+    }  # fmt: skip
+
+
+def describe_machine() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{models[0] if models else 'unknown processor'}, {THREADS} threads of {os.cpu_count()} cores"
+
+
+def show(facts: dict[str, Any]) -> None:
+    """The table."""
+    print(f"{facts['date']}, {facts['machine']}")
+    print(", ".join(f"{name} {number}" for name, number in facts["versions"].items()))
+    print(
+        f"{facts['rounds']} rounds × {facts['steps']} steps of {facts['rows_a_step']:,.0f} real rows, "
+        f"lr {facts['lr']}; NDCG@5 of {facts['held_out_queries']} held-out queries\n"
+    )
+    heads = ("system", "rows/s", "× peer", "of rounds", "CPU s/step", "NDCG@5", "± rounds", "− peer", "load")
+    widths = (27, 7, 6, 15, 10, 6, 8, 15, 9)
+    print("| " + " | ".join(f"{head:<{width}}" for head, width in zip(heads, widths, strict=True)) + " |")
+    print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    for name, found in facts["systems"].items():
+        rounds = "–".join(f"{edge(found['ratios_of_rounds']):.2f}" for edge in (min, max))
+        spread = "" if found["ndcg@5_spread"] is None else f"{found['ndcg@5_spread']:.4f}"
+        apart = f"{found['ndcg@5_difference']:+.4f} ± {found['ndcg@5_half_interval']:.4f}"
+        loads = f"{min(found['loads']):.1f}–{max(found['loads']):.1f}"
+        print(
+            f"| {name:<27} | {found['rows_a_second']:>7,.0f} | {found['ratio']:>6.2f} | {rounds:<15} "
+            f"| {found['cpu_seconds_a_step']:>10.2f} | {found['ndcg@5']:.4f} | {spread:<8} "
+            f"| {apart if name != facts['against'] else '':<15} | {loads:<9} |"
+        )
+    print(f"\nratios are against {facts['against']}; the same first loss without noise and dropout:")
+    print("  " + ", ".join(f"{n} {f['first_plain_loss']:.6f}" for n, f in facts["systems"].items()))
+    for name, wanted in WANTED.items():
+        ratio = facts["systems"][name]["ratio"]
+        print(f"{name}: {ratio:.2f} × (wanted: {wanted} ×) {'yes' if ratio >= wanted else 'NO'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer", required=True, help="the Python of an environment with TF-Ranking 0.5.5")
+    parser.add_argument("--steps", type=int, default=40, help="of each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--queries", type=int, default=3000)
+    parser.add_argument("--held", type=int, default=1000, help="held-out queries")
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--mixed", action="store_true", help="TF-Ranking under mixed_bfloat16 too")
+    parser.add_argument("--xla", action="store_true", help="let XLA compile TF-Ranking's step")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    facts = measure(given)
+    if given.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        show(facts)
+    sys.exit(0 if facts["fast_enough"] else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""TF-Ranking's side of `tf_ranking.py`; runs in an environment of its own and imports nothing of placings.
+
+Reads one order a line from stdin (JSON), answers each with one line on stdout:
+
+    {"do": "train", "file": FOLDER/round.npz, "kind": "ragged" | "padded", "precision": …}
+    {"do": "stop"}
+
+The file holds the batches as packed rows, the starting weights and the held-out rows. "ragged" sends real rows
+alone through the network and gives the loss ragged tensors; "padded" sends `[lists, longest, features]`.
+Batches are tensors before the clock starts, and the step is a `tf.function`, traced before it starts too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+THREADS = int(os.environ.get("PLACINGS_THREADS", "2"))
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tensorflow_ranking as tfr  # noqa: E402
+
+tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+tf.config.threading.set_inter_op_parallelism_threads(THREADS)
+BLOCK = 16_384  # held-out rows scored at once
+
+
+def build(weights: list[np.ndarray], features: int, facts: dict[str, Any]) -> tf.keras.Model:
+    """`[batch norm → dense → relu → dropout] × hidden → batch norm → dense`, with these weights."""
+    tf.keras.mixed_precision.set_global_policy(
+        "mixed_bfloat16" if facts["precision"] == "bfloat16" else "float32"
+    )
+
+    def norm() -> tf.keras.layers.Layer:
+        return tf.keras.layers.BatchNormalization(momentum=facts["momentum"], epsilon=facts["eps"])
+
+    layers: list[tf.keras.layers.Layer] = []
+    for width in facts["hidden"]:
+        layers += [norm(), tf.keras.layers.Dense(width), tf.keras.layers.ReLU()]
+        layers.append(tf.keras.layers.Dropout(facts["dropout"]))
+    layers += [norm(), tf.keras.layers.Dense(1, dtype="float32")]
+    network = tf.keras.Sequential(layers)
+    network.build((None, features))
+    for variable, value in zip(network.trainable_variables, weights, strict=True):
+        variable.assign(value)
+    return network
+
+
+def read_batches(stored: Any, kind: str) -> list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+    """Rows, labels and the lists' lengths (ragged) or mask (padded) of each step."""
+    batches = []
+    longest = int(stored["longest"])
+    borders = np.concatenate([[0], np.cumsum(stored["sizes"].sum(axis=1))])
+    for sizes, start, stop in zip(stored["sizes"], borders[:-1], borders[1:], strict=True):
+        rows = stored["X"][stored["rows"][start:stop]]
+        labels = stored["y"][stored["rows"][start:stop]]
+        if kind == "padded":
+            mask = np.arange(longest) < sizes[:, None]
+            wide = np.zeros((*mask.shape, rows.shape[1]), dtype=np.float32)
+            wide[mask] = rows
+            padded = np.full(mask.shape, -1.0, dtype=np.float32)  # its mark for padding
+            padded[mask] = labels
+            batches.append((tf.constant(wide), tf.constant(padded), tf.constant(mask)))
+        else:
+            batches.append((tf.constant(rows), tf.constant(labels), tf.constant(sizes)))
+    return batches
+
+
+def make_scorer(network: tf.keras.Model, kind: str) -> Any:
+    """Rows and lengths (or mask) → scores as the loss wants them."""
+    if kind == "ragged":
+        return lambda rows, sizes, training: tf.RaggedTensor.from_row_lengths(
+            tf.squeeze(network(rows, training=training), 1), sizes, validate=False
+        )
+    flatten, restore = tfr.keras.layers.FlattenList(), tfr.keras.layers.RestoreList()
+
+    def score(rows: tf.Tensor, mask: tf.Tensor, training: bool) -> tf.Tensor:
+        _, flat = flatten(inputs=({}, {"rows": rows}, mask))
+        return restore((network(flat["rows"], training=training), mask))
+
+    return score
+
+
+def train(order: dict[str, Any]) -> dict[str, Any]:
+    """All steps of a round; what they took and the held-out scores."""
+    stored = dict(np.load(order["file"]))
+    kind = order["kind"]
+    facts = json.loads(str(stored["facts"])) | {"precision": order["precision"]}
+    tf.keras.backend.clear_session()
+    tf.keras.utils.set_random_seed(facts["seed"])
+    start = [stored[f"weight{number}"] for number in range(facts["weights"])]
+    features = stored["X"].shape[1]
+    network = build(start, features, facts)
+    score = make_scorer(network, kind)
+    loss = tfr.keras.losses.GumbelApproxNDCGLoss(sample_size=facts["draws"], ragged=kind == "ragged")
+    plain = tfr.keras.losses.ApproxNDCGLoss(ragged=kind == "ragged")
+    optimizer = tf.keras.optimizers.Adagrad(
+        facts["lr"], initial_accumulator_value=facts["accumulator"], epsilon=1e-7
+    )
+
+    def target(labels: tf.Tensor, sizes: tf.Tensor) -> Any:
+        if kind == "padded":
+            return labels
+        return tf.RaggedTensor.from_row_lengths(labels, sizes, validate=False)
+
+    kinds = [(None, features), (None,)] if kind == "ragged" else [(None, None, features), (None, None)]
+    last = tf.TensorSpec((None,), tf.int64) if kind == "ragged" else tf.TensorSpec((None, None), tf.bool)
+    signature = [*(tf.TensorSpec(shape, tf.float32) for shape in kinds), last]
+
+    @tf.function(input_signature=signature, jit_compile=order.get("xla") or None)
+    def take_step(rows: tf.Tensor, labels: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            value = loss(target(labels, sizes), score(rows, sizes, True))
+        gradients = tape.gradient(value, network.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
+        return value
+
+    batches = read_batches(stored, kind)
+    optimizer.build(network.trainable_variables)
+    # The loss of the first batch without noise, dropout or running statistics: is it the same model?
+    rows, labels, sizes = batches[0]
+    bare = build(start, features, facts | {"dropout": 0.0})
+    first = float(plain(target(labels, sizes), make_scorer(bare, kind)(rows, sizes, True)))
+
+    kept = [variable.numpy() for variable in (*network.variables, *optimizer.variables)]
+    take_step(*batches[0])
+    for variable, value in zip((*network.variables, *optimizer.variables), kept, strict=True):
+        variable.assign(value)
+    losses = []
+    began, used = time.perf_counter(), time.process_time()
+    for batch in batches:
+        losses.append(float(take_step(*batch)))  # a float, as placings keeps one of each step
+    seconds, used = time.perf_counter() - began, time.process_time() - used
+    held = stored["held"]
+    scores = [network(held[at : at + BLOCK], training=False).numpy() for at in range(0, len(held), BLOCK)]
+    np.save(order["scores"], np.concatenate(scores)[:, 0].astype(np.float64))
+    return {"seconds": seconds, "cpu_seconds": used, "first_plain_loss": first, "losses": losses}
+
+
+def main() -> None:
+    versions = {"tensorflow": tf.__version__, "tensorflow_ranking": tfr.__version__, "numpy": np.__version__}
+    print(json.dumps(versions), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if order["do"] == "stop":
+            return
+        print(json.dumps(train(order)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

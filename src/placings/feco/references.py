@@ -1,0 +1,318 @@
+"""Where limits come from: reference data that were counted, or a saved ranker's coverage in training."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placings.errors import BadInput
+from placings.feco.incidents import name_segment, name_some
+from placings.feco.intervals import wilson_interval
+from placings.feco.limits import (
+    COUNTING,
+    MIN_EVENTS,
+    Limit,
+    Limits,
+    is_number,
+    parse_limits,
+    read_limits,
+)
+from placings.feco.results import Coverage
+from placings.feco.rules import LEARNED, NON_ZERO, Rule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARGIN = 0.05  # below the reference's usual range
+BUNDLE_MARGIN = 0.10  # below a saved ranker's coverage: it does not know how much days differ
+SPREADS = 3.0
+MANY = 7  # windows from which on the reference is the middle one, and days are known to differ
+
+
+def make_limits(
+    table: Any,
+    features: str | Sequence[str] | None = None,
+    *,
+    margin: float = MARGIN,
+    spreads: float = SPREADS,
+    min_events: int = MIN_EVENTS,
+    importances: Mapping[str, float] | None = None,
+    watermark: Any = None,
+    made: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Limits:
+    """Limits below what is usual in reference data, for each feature and, with `by`, for each segment.
+
+    `table` is anything that `coverage` reads, with its `settings`; or a Coverage or coverage frame, of which
+    the settings then say how it was counted. With c the coverage of the reference:
+
+    - seven finished windows or more (`time=`): c is the middle window's (windows below `min_events` left
+      out), s the spread from window to window (1.4826 · the median distance from c), and the limit is
+      `c − spreads · s − m`. A few broken windows in the reference move neither;
+    - fewer, or none: c is the share over everything, and the limit is `low − m`, low being the lower end of
+      its interval.
+
+    m is `margin`, or c/4 where that is less, so that a rare feature has a limit above 0. A limit never lies
+    above c nor below 0. A segment with fewer than `min_events` events gets none, and that is noted. Rules
+    "mean" and "median" become the number that they came to. `importances` are kept for the table's order.
+
+    >>> log = {"search": range(200), "price": [0.0] * 20 + [1.0] * 180}
+    >>> entry = make_limits(log, "price", event="search").entries[0]
+    >>> entry.reference, round(entry.low, 3), round(entry.limit, 3)
+    (0.9, 0.851, 0.801)
+    """
+    for name, value, most in (("margin", margin, 1.0), ("spreads", spreads, math.inf)):
+        if not is_number(value) or not 0.0 <= value < most:
+            raise BadInput(
+                f"{name} must be a number of 0 or more{' and below 1' * (most == 1)}. Got {value!r}."
+            )
+    if not is_number(min_events) or min_events < 1:
+        raise BadInput(f"min_events must be a whole number of at least 1. Got {min_events!r}.")
+    frame, found = count_frame(table, features, settings)
+    frame = frame[find_finished(frame, watermark, found, settings.get("window"))]
+    if not len(frame):
+        raise BadInput(f"no window of the reference ended by the watermark {watermark}. Give a later one.")
+    by = find_by(frame)
+    rules = _name_rules(frame, found, settings.get("rule", NON_ZERO))
+    entries: list[Limit] = []
+    lacking: list[str] = []
+    for feature, part in frame.groupby("feature", sort=False):
+        named = str(feature)
+        common: dict[str, Any] = {"feature": named, "rule": rules[named], "min_events": int(min_events)}
+        common["importance"] = None if importances is None else float(importances.get(named, 0.0))
+        groups: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, pool_segments(part, by))]
+        if by:
+            for values, own in part.groupby(list(by), sort=False, dropna=False):
+                groups.append((dict(zip(by, map(_plain, values), strict=True)), own))
+        for segment, own in groups:
+            facts = _derive(own, margin, spreads, min_events)
+            if facts is None:
+                lacking.append(f"{named} in {name_segment(segment)}")
+            else:
+                entries.append(Limit(segment=segment, **common, **facts))
+    if not entries:
+        raise BadInput(
+            f"the reference has fewer than {min_events} events for every feature: nothing to make limits of."
+        )
+    idle = [f"{entry.feature} in {name_segment(entry.segment)}" for entry in entries if entry.limit == 0.0]
+    steady = entries[0].spread is not None
+    usual = f"the middle window − {spreads:g} spreads" if steady else "the interval's lower end"
+    notes = [f"Limit: {usual} − {100 * margin:g} points (or a quarter of the coverage, if less)."]
+    if lacking:
+        notes.append(f"Too few events for a limit: {name_some(lacking)}.")
+    if idle:
+        notes.append(
+            f"With a limit of 0, which nothing falls below (too rare or unsteady): {name_some(idle)}."
+        )
+    counting = {name: settings[name] for name in COUNTING if settings.get(name) is not None}
+    if "time" in counting:
+        counting.setdefault("window", "1d")
+    if by:
+        counting["by"] = list(by)
+    return Limits(tuple(entries), counting, made or {}, tuple(notes))
+
+
+def take_limits(given: Any, *, margin: float | None = None, min_events: int | None = None) -> Limits:
+    """Limits from anything that knows some: Limits, a mapping, a YAML file, a saved ranker or a ranker.
+
+    A ranker's are its coverage in training (share of rows that are present and not zero) less a margin of 10
+    points, from the lower end of an interval over its training queries.
+    """
+    from placings.bundle import MANIFEST
+
+    if isinstance(given, Limits):
+        found = given
+    elif isinstance(given, Mapping):
+        found = parse_limits(given, "the limits")
+    elif isinstance(given, str | PathLike):
+        path = Path(given)
+        if path.is_dir() or (path / MANIFEST).is_file():
+            return _take_bundle(path, margin, min_events)
+        found = read_limits(path)
+    elif hasattr(given, "coverage_") and hasattr(given, "feature_names_"):
+        facts = {"rows": given.training_["rows"], "queries": given.training_["queries"]}
+        return _hold_ranker(
+            given.feature_names_, given.coverage_, facts, type(given).__name__, margin, min_events
+        )
+    else:
+        raise BadInput(
+            "limits must be a YAML file, a saved ranker's folder, a fitted ranker or Limits. "
+            f"Got {type(given).__name__}."
+        )
+    if margin is not None:
+        raise BadInput("margin is for a ranker's coverage; limits in a file have theirs. Leave it out.")
+    if min_events is not None:
+        entries = tuple(replace(entry, min_events=min_events) for entry in found.entries)
+        found = replace(found, entries=entries)
+    return found
+
+
+# -- counting -----------------------------------------------------------------------------------------------
+
+
+def count_frame(
+    table: Any, features: Any, settings: Mapping[str, Any]
+) -> tuple[pd.DataFrame, Coverage | None]:
+    """The coverage frame of a table, counted now; or the one that was given, with the Coverage it is of."""
+    from placings.feco.score import coverage
+
+    if isinstance(table, Coverage):
+        return table.to_pandas(), table
+    columns = getattr(table, "columns", ())
+    if type(table).__module__.startswith("pandas") and {"feature", "coverage", "events"} <= set(columns):
+        frame = table.reset_index(drop=True)
+        if "covered" not in frame:
+            frame = frame.assign(covered=(frame["coverage"] * frame["events"]).fillna(0.0))
+        if not {"low", "high"} <= set(columns):
+            low, high = wilson_interval(frame["covered"], frame["events"])
+            frame = frame.assign(low=low, high=high)
+        return frame, None
+    found = coverage(table, features, **settings)
+    return found.to_pandas(), found
+
+
+def find_by(frame: pd.DataFrame) -> tuple[str, ...]:
+    """The segment columns of a coverage frame."""
+    from placings.feco.baselines import find_segment_columns
+
+    return find_segment_columns(frame)
+
+
+def find_finished(frame: pd.DataFrame, watermark: Any, found: Coverage | None, window: str | None) -> Any:
+    """Which rows are of windows that ended by the watermark `[rows]`; all of them without one."""
+    import pandas as pd
+
+    from placings.feco.baselines import find_step, parse_time
+    from placings.feco.windows import DAY, parse_window
+
+    if watermark is None or "window" not in frame:
+        return np.ones(len(frame), dtype=np.bool_)
+    length = window if found is None else found.window
+    seconds = int(find_step(frame["window"]).total_seconds()) if length is None else parse_window(length)
+    starts = pd.DatetimeIndex(frame["window"])
+    if found is not None and found.zone != "UTC" and seconds >= DAY:  # days of 23 and 25 hours
+        local = starts.tz_localize("UTC").tz_convert(found.zone).tz_localize(None)
+        ends = local.normalize() + pd.Timedelta(seconds=seconds)
+        ends = ends.tz_localize(found.zone, ambiguous=False, nonexistent="shift_forward")
+        ends = ends.tz_convert("UTC").tz_localize(None)
+    else:
+        ends = starts + pd.Timedelta(seconds=seconds)
+    return np.asarray(ends <= parse_time(watermark, "watermark"))
+
+
+def pool_segments(part: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One feature's rows with all segments of a window together; intervals are Wilson's over events."""
+    if not by:
+        return part
+    timed = "window" in part
+    sums = part.groupby("window" if timed else "feature", sort=timed)[["events", "covered"]].sum()
+    sums = sums.reset_index()
+    low, high = wilson_interval(sums["covered"], sums["events"])
+    share = sums["covered"] / sums["events"].where(sums["events"] > 0)
+    return sums.assign(coverage=share, low=low, high=high)
+
+
+def _derive(part: pd.DataFrame, margin: float, spreads: float, min_events: int) -> dict[str, Any] | None:
+    """The reference and the limit of one feature in one segment; None where there are too few events."""
+    events, covered = float(part["events"].sum()), float(part["covered"].sum())
+    if events < min_events:
+        return None
+    known = part[part["events"] >= min_events] if "window" in part else part[:0]
+    facts: dict[str, Any] = {"events": int(events)}
+    if len(known) >= MANY:
+        shares = np.sort(known["coverage"].to_numpy(dtype=np.float64))
+        middle = float(np.median(shares))
+        rank = max(int(len(shares) / 2 - 0.98 * math.sqrt(len(shares))), 0)  # a median's interval, 95 %
+        spread = 1.4826 * float(np.median(np.abs(shares - middle)))
+        facts |= {"windows": len(shares), "spread": spread, "reference": middle}
+        facts |= {"low": float(shares[rank]), "high": float(shares[-1 - rank])}
+        least = middle - spreads * spread
+    else:
+        middle = covered / events
+        if len(part) == 1:
+            low, high = float(part["low"].iloc[0]), float(part["high"].iloc[0])
+        else:
+            low, high = (float(end) for end in wilson_interval(covered, events))
+        facts |= {"reference": middle, "low": low, "high": high}
+        least = low
+    facts["limit"] = max(0.0, min(least - min(margin, middle / 4), middle))
+    return facts
+
+
+def _name_rules(frame: pd.DataFrame, found: Coverage | None, rule: Any) -> dict[str, Rule]:
+    """The rule of each feature; what data decided ("mean") is the number it came to, fixed from now on."""
+    if found is None:
+        from placings.feco.rules import find_rules
+
+        names = [str(name) for name in dict.fromkeys(frame["feature"])]
+        rules, thresholds = find_rules(rule, names), {}
+    else:
+        rules, thresholds = dict(found.rules), dict(found.thresholds)
+    for name, one in rules.items():
+        if one in LEARNED:
+            if math.isnan(thresholds.get(name, math.nan)):
+                raise BadInput(
+                    f"the rule {one!r} of {name!r} came to no number: it has no value in the reference."
+                )
+            rules[name] = float(thresholds[name])
+    return rules
+
+
+# -- saved rankers ------------------------------------------------------------------------------------------
+
+
+def _take_bundle(path: Path, margin: float | None, min_events: int | None) -> Limits:
+    from placings.bundle import read_bundle
+    from placings.data.checks import name_features
+    from placings.rankers.bundles import FEATURES
+
+    bundle = read_bundle(path)
+    contract = json.loads(bundle.files[FEATURES])
+    names = contract["names"] or name_features(int(bundle.manifest["features"]))
+    shares = [math.nan if share is None else float(share) for share in contract["coverage"]]
+    return _hold_ranker(names, shares, bundle.manifest["training"], str(path), margin, min_events)
+
+
+def _hold_ranker(
+    names: Sequence[str],
+    shares: Any,
+    training: Mapping[str, Any],
+    source: str,
+    margin: float | None,
+    min_events: int | None,
+) -> Limits:
+    away = BUNDLE_MARGIN if margin is None else margin
+    if not is_number(away) or not 0.0 <= away < 1.0:
+        raise BadInput(f"margin must be a share from 0 to below 1. Got {margin!r}.")
+    queries = int(training["queries"])
+    entries = []
+    for name, share in zip(names, shares, strict=True):
+        if math.isnan(float(share)):
+            continue
+        low, high = (float(end) for end in wilson_interval(float(share) * queries, queries))
+        limit = max(0.0, low - min(away, float(share) / 4))
+        entries.append(
+            Limit(
+                str(name), limit, reference=float(share), low=low, high=high, events=queries,
+                min_events=MIN_EVENTS if min_events is None else min_events,
+            )
+        )  # fmt: skip
+    made = {"from": source, "rows": int(training["rows"]), "queries": queries}
+    notes = (
+        f"Limit: {100 * away:g} points (or a quarter of the coverage, if less) below the lower end of the share "
+        f"of rows in training, over {queries:,} queries.",
+    )
+    return Limits(tuple(entries), {"within": "rows"}, made, notes, source)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, str | int | float | bool) else str(value)

@@ -37,6 +37,7 @@ from typing import Any
 THREADS = 2
 os.environ.setdefault("PLACINGS_THREADS", str(THREADS))  # before anything counts its cores
 os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # a thread that waits sleeps, as TensorFlow's do
 
 import numpy as np
 import torch

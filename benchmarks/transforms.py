@@ -1,12 +1,13 @@
-"""Raw real data: single transforms, the mixture, LightGBM and CatBoost, on test folds that nothing was tuned on.
+"""Raw real data: single transforms, the mixture, LightGBM and CatBoost, on folds nothing was tuned on.
 
     python benchmarks/transforms.py [--out out/transforms] [--workers 2] [--sets mslr,ohsumed,wikitables]
 
-Sets are the MSLR sample (train and vali), OHSUMED-min and WikiTables of $PLACINGS_DATA (default ../shared/data).
-Five folds by query. In fold i, part i is the test, part i + 1 what early stopping watches, the rest trains. Neural
-rankers: preset "default", three seeds, once as they are and, for the mixture, once tuned. LightGBM, CatBoost and the
-tuned mixture get 20 trials of `placings.tune` each, on the training and validation parts of the first fold; what
-was found is then fixed for all folds. Every cell is a file in --out: a run that was stopped goes on.
+Sets are the MSLR sample (train and vali), OHSUMED-min and WikiTables of $PLACINGS_DATA (default
+../shared/data). Five folds by query. In fold i, part i is the test, part i + 1 what early stopping watches,
+the rest trains. Neural rankers: preset "default", three seeds, once as they are and, for the mixture, once
+tuned. LightGBM, CatBoost and the tuned mixture get 20 trials of `placings.tune` each, on the training and
+validation parts of the first fold; what was found is then fixed for all folds. Every cell is a file in
+--out: a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ def gather(name: str, method: str, out: Path, metric: str) -> np.ndarray:
     return np.concatenate(
         [
             np.mean(
-                [json.loads((out / f"{name}-{method}-{f}-{s}.json").read_text())[metric] for s in range(SEEDS)],
+                [
+                    json.loads((out / f"{name}-{method}-{f}-{s}.json").read_text())[metric]
+                    for s in range(SEEDS)
+                ],
                 axis=0,
                 dtype=float,
             )
@@ -104,7 +108,7 @@ def gather(name: str, method: str, out: Path, metric: str) -> np.ndarray:
     )
 
 
-def test_pooled(differences: list[np.ndarray], draws: int = 20_000) -> tuple[float, float]:
+def flip_pooled(differences: list[np.ndarray], draws: int = 20_000) -> tuple[float, float]:
     """The mean over sets of the mean difference, and its p by sign flips of queries within each set."""
     rng = np.random.default_rng(0)
     kept = [d[~np.isnan(d)] for d in differences]
@@ -127,21 +131,21 @@ def show(sets: list[str], methods: list[str], out: Path) -> None:
         pairs += [("mixture", b) for b in methods if b not in ("mixture", "raw")]
         pairs += [("mixture-tuned", b) for b in TREES if "mixture-tuned" in methods]
         found = [
-            test_pooled([x - y for x, y in zip(values[a], values[b], strict=True)])
+            flip_pooled([x - y for x, y in zip(values[a], values[b], strict=True)])
             for a, b in pairs
             if a in values and b in values
         ]
         holm = adjust_holm(np.array([p for _, p in found]))
         for (a, b), (seen, p), adjusted in zip(pairs, found, holm, strict=True):
-            each = [
-                test_pooled([x - y]) for x, y in zip(values[a], values[b], strict=True)
-            ]
+            each = [flip_pooled([x - y]) for x, y in zip(values[a], values[b], strict=True)]
             apart = "  ".join(f"{s} {100 * d:+.2f} (p {q:.3f})" for s, (d, q) in zip(sets, each, strict=True))
             print(f"{a} − {b}: {100 * seen:+.2f} pooled, p {p:.4f}, Holm {adjusted:.4f};  {apart}")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--out", type=Path, default=Path("out/transforms"))
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--sets", default="mslr,ohsumed,wikitables")

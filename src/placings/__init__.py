@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from placings.evaluation.selection import QueryKFold as QueryKFold
     from placings.evaluation.selection import scorer as scorer
     from placings.evaluation.tuning import tune as tune
+    from placings.clicks.simulation import make_shop_log as make_shop_log
+    from placings.feco.alerts import find_alerts as find_alerts
     from placings.feco.degradation import degrade as degrade
+    from placings.feco.risk import estimate_risk as estimate_risk
     from placings.feco.results import Coverage as Coverage
     from placings.feco.score import coverage as coverage
     from placings.metrics import Metric as Metric
@@ -87,6 +90,9 @@ HOMES = {
     "placings.feco.score": ("coverage",),
     "placings.feco.results": ("Coverage",),
     "placings.feco.degradation": ("degrade",),
+    "placings.feco.risk": ("estimate_risk",),
+    "placings.feco.alerts": ("find_alerts",),
+    "placings.clicks.simulation": ("make_shop_log",),
 }  # fmt: skip
 
 __all__ = ["__version__", *(name for names in HOMES.values() for name in names)]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.errors import BadInput
+from placings.data.ranking import RankingData
+from placings.errors import BadInput, UnknownName
 from placings.feco.incidents import name_segment, name_some
 from placings.feco.intervals import wilson_interval
 from placings.feco.limits import (
@@ -30,8 +31,7 @@ from placings.feco.rules import LEARNED, NON_ZERO, Rule
 if TYPE_CHECKING:
     import pandas as pd
 
-MARGIN = 0.05  # below the reference's usual range
-BUNDLE_MARGIN = 0.10  # below a saved ranker's coverage: it does not know how much days differ
+MARGIN = 0.10  # below what is usual in the reference; alerts, not the gate, look for less
 SPREADS = 3.0
 MANY = 7  # windows from which on the reference is the middle one, and days are known to differ
 
@@ -66,7 +66,7 @@ def make_limits(
     >>> log = {"search": range(200), "price": [0.0] * 20 + [1.0] * 180}
     >>> entry = make_limits(log, "price", event="search").entries[0]
     >>> entry.reference, round(entry.low, 3), round(entry.limit, 3)
-    (0.9, 0.851, 0.801)
+    (0.9, 0.851, 0.751)
     """
     for name, value, most in (("margin", margin, 1.0), ("spreads", spreads, math.inf)):
         if not is_number(value) or not 0.0 <= value < most:
@@ -176,6 +176,31 @@ def count_frame(
         return frame, None
     found = coverage(table, features, **settings)
     return found.to_pandas(), found
+
+
+def count_ranking(data: RankingData, limits: Limits) -> pd.DataFrame:
+    """The coverage frame of ranking data, counted as the limits say: queries are the events.
+
+    Segments that the data lack are left out, and so is the time: training data are judged as a whole.
+    """
+    import pandas as pd
+
+    from placings.feco.masking import summarise_coverage
+
+    within, event = limits.counting.get("within", "any"), limits.counting.get("event")
+    if within not in ("any", "rows"):
+        raise BadInput(f"limits with within={within!r} are for logs. Training data need 'any' or 'rows'.")
+    for name in limits.features:
+        if name not in data.feature_names:
+            raise UnknownName(f"feature of {limits.source} in the data named", name, data.feature_names)
+    by = list(limits.by) if set(limits.by) <= set(data.segments) else None
+    unit = "row" if within == "rows" or event is None else "event"
+    parts: dict[Rule, list[str]] = {}
+    for name, rule in limits.rules.items():
+        parts.setdefault(rule, []).append(name)
+    counted = [summarise_coverage(data, names, by=by, unit=unit, rule=rule) for rule, names in parts.items()]
+    whole: pd.DataFrame = pd.concat(counted, ignore_index=True)
+    return whole
 
 
 def find_by(frame: pd.DataFrame) -> tuple[str, ...]:
@@ -288,7 +313,7 @@ def _hold_ranker(
     margin: float | None,
     min_events: int | None,
 ) -> Limits:
-    away = BUNDLE_MARGIN if margin is None else margin
+    away = MARGIN if margin is None else margin
     if not is_number(away) or not 0.0 <= away < 1.0:
         raise BadInput(f"margin must be a share from 0 to below 1. Got {margin!r}.")
     queries = int(training["queries"])
@@ -306,8 +331,8 @@ def _hold_ranker(
         )  # fmt: skip
     made = {"from": source, "rows": int(training["rows"]), "queries": queries}
     notes = (
-        f"Limit: {100 * away:g} points (or a quarter of the coverage, if less) below the lower end of the share "
-        f"of rows in training, over {queries:,} queries.",
+        f"Limit: {100 * away:g} points (or a quarter of the coverage, if less) below the lower end of the "
+        f"share of rows in training, over {queries:,} queries.",
     )
     return Limits(tuple(entries), {"within": "rows"}, made, notes, source)
 

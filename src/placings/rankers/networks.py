@@ -112,6 +112,7 @@ class Stack(nn.Module):
         """The same, with fewer passes over the rows; products are of `dtype`, weights of their own."""
         norm: RowNorm | None = None
         moments: Moments | None = None
+        bias: Tensor | None = None
         for layer in self.layers:
             if isinstance(layer, RowNorm):
                 norm = layer
@@ -119,11 +120,13 @@ class Stack(nn.Module):
                 weight, bias = layer.weight, layer.bias
                 if norm is not None:
                     x, weight, bias = norm.fold(x, layer, moments)
-                x = nn.functional.linear(x.to(dtype), weight.to(dtype), bias.to(dtype))
+                x = x.to(dtype) @ weight.to(dtype).t()
                 norm = moments = None
-            elif isinstance(layer, RowDropout):  # the activation in front of it included
-                x, moments = relu_and_drop(x, layer, packed, shared=layer is self.layers[-1])
-        return x
+            elif isinstance(layer, RowDropout):  # with the activation in front of it
+                assert bias is not None
+                x, moments = relu_and_drop(x, bias, layer, packed, shared=layer is self.layers[-1])
+                bias = None
+        return x if bias is None else x.float() + bias
 
 
 class RowNoise(nn.Module):

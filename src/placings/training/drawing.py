@@ -84,14 +84,14 @@ def _narrow(value: AnyArray, shift: AnyArray, half: AnyArray) -> AnyArray:
 
 @compiled
 def _drop_rows(
-    x: AnyArray, rows: AnyArray, units: AnyArray, threshold: AnyArray, kept: AnyArray, base: AnyArray,
-    shift: AnyArray, half: AnyArray, block: int, sums: AnyArray, squares: AnyArray,
+    x: AnyArray, bias: AnyArray, rows: AnyArray, units: AnyArray, threshold: AnyArray, kept: AnyArray,
+    base: AnyArray, shift: AnyArray, half: AnyArray, sums: AnyArray, squares: AnyArray,
 ) -> None:  # fmt: skip
     zero = np.float32(0.0)
     for row in range(len(rows)):
-        line = row // block
+        line = row // BLOCK
         for unit in range(len(units)):
-            value = _widen(x[row, unit], shift)
+            value = _widen(x[row, unit], shift) + bias[unit]
             stays = _hash_unit(rows[row], units[unit]) >= threshold and not value <= zero  # NaN stays
             bits = _narrow(value * kept if stays else zero, shift, half)
             x[row, unit] = bits
@@ -103,14 +103,17 @@ def _drop_rows(
 @compiled
 def _pull_rows(
     grad: AnyArray, x: AnyArray, kept: AnyArray, level: AnyArray, slope: AnyArray,
-    shift: AnyArray, half: AnyArray,
+    shift: AnyArray, half: AnyArray, sums: AnyArray,
 ) -> None:  # fmt: skip
     zero = np.float32(0.0)
     for row in range(len(x)):
+        line = row // BLOCK
         for unit in range(x.shape[1]):
             value = _widen(x[row, unit], shift)
             pull = (_widen(grad[row, unit], shift) + (level[unit] + slope[unit] * value)) * kept
-            grad[row, unit] = _narrow(pull if value > zero else zero, shift, half)
+            bits = _narrow(pull if value > zero else zero, shift, half)
+            grad[row, unit] = bits
+            sums[line, unit] += _widen(bits, shift)
 
 
 def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: AnyArray) -> None:
@@ -124,45 +127,57 @@ def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: A
     )
 
 
-def drop_rows(x: AnyArray, rows: AnyArray, units: AnyArray, dropout: float) -> tuple[Floats, Floats]:
-    """`max(x, 0)`, dropped out by the keys of rows and units, in place; each unit's mean and variance over rows.
+def drop_rows(
+    x: AnyArray, bias: AnyArray, rows: AnyArray, units: AnyArray, dropout: float
+) -> tuple[Floats, Floats]:
+    """`max(x + bias, 0)`, dropped out by the keys of rows and units, in place; its mean and variance over rows.
 
-    `x` holds the bits of float32 (uint32) or bfloat16 (uint16) `[rows, units]`, `rows` and `units` are int32.
-    Sums are taken over blocks of rows, of the differences from the first row, and blocks are added up in
-    float64: the same on any number of threads. NaN stays NaN.
+    `x` holds the bits of float32 (uint32) or bfloat16 (uint16) `[rows, units]`, `bias` is float32, `rows` and
+    `units` are int32. Sums are taken over blocks of rows, of the differences from the first row, and blocks are
+    added up in float64: the same on any number of threads. NaN stays NaN.
     """
     names, threshold = rows.view(np.uint32), np.uint32(round(dropout * 2**32))
     kept, (shift, half) = np.float32(1.0 / (1.0 - dropout)), _describe(x)
     base = np.zeros(len(units), dtype=np.float32)
-    sums = np.zeros((-(-len(rows) // BLOCK), len(units)), dtype=np.float32)
-    squares = np.zeros_like(sums)
+    sums, squares = _make_sums(x), _make_sums(x)
 
-    def work(part: slice) -> None:
+    def work(part: slice, x: AnyArray = x) -> None:
         lines = slice(part.start // BLOCK, None)
         _drop_rows(
-            x[part], names[part], units.view(np.uint32), threshold, kept, base, shift, half, BLOCK,
+            x[part], bias, names[part], units.view(np.uint32), threshold, kept, base, shift, half,
             sums[lines], squares[lines],
         )  # fmt: skip
 
     first = x[:1].copy()
-    _drop_rows(
-        first, names[:1], units.view(np.uint32), threshold, kept, base, shift, half, 1,
-        np.empty((1, len(units)), np.float32), np.empty((1, len(units)), np.float32),
-    )  # fmt: skip
+    work(slice(0, 1), first)
     base[:] = (first.astype(np.uint32) << shift).view(np.float32)[0]
+    sums[0] = squares[0] = 0.0
     _share_rows(work, len(rows))
     mean = sums.sum(0, dtype=np.float64) / len(rows)
     variance = squares.sum(0, dtype=np.float64) / len(rows) - mean**2
     return mean + base, np.maximum(variance, 0.0)
 
 
-def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slope: AnyArray) -> None:
+def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slope: AnyArray) -> Floats:
     """The gradient by what `drop_rows` got, in place of that by what it made of it, `x`, and its moments.
 
     `(grad + level + slope · x) / (1 − dropout)` where x > 0, else 0; bits `[rows, units]`, float32 `[units]`.
+    Returns the gradient by the bias: its sum over rows.
     """
     kept, (shift, half) = np.float32(1.0 / (1.0 - dropout)), _describe(x)
-    _share_rows(lambda part: _pull_rows(grad[part], x[part], kept, level, slope, shift, half), len(x))
+    sums = _make_sums(x)
+
+    def work(part: slice) -> None:
+        lines = slice(part.start // BLOCK, None)
+        _pull_rows(grad[part], x[part], kept, level, slope, shift, half, sums[lines])
+
+    _share_rows(work, len(x))
+    return np.asarray(sums.sum(0, dtype=np.float64))
+
+
+def _make_sums(x: AnyArray) -> AnyArray:
+    """Zeros for each block of rows, float32 `[blocks, units]`."""
+    return np.zeros((-(-len(x) // BLOCK), x.shape[1]), dtype=np.float32)
 
 
 def _describe(bits: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -1,8 +1,8 @@
 """Layers that know packed rows: batch norm over real rows, dropout keyed by row; on a CPU both at once.
 
 A large batch on a CPU is slow less by its products than by all that passes over its numbers in between. So
-there `relu_and_drop` makes one pass of the activation, the dropout and the moments that the next batch norm
-asks for, and `RowNorm.fold` puts the norm itself into the weights of the linear layer behind it.
+there `relu_and_drop` makes one pass of bias, activation, dropout and the moments that the next batch norm asks
+for, and `RowNorm.fold` puts the norm itself into the weights of the linear layer behind it.
 """
 
 from __future__ import annotations
@@ -138,14 +138,15 @@ def can_fuse(x: Tensor, packed: Packed | None) -> bool:
 
 
 def relu_and_drop(
-    x: Tensor, dropout: RowDropout, packed: Packed, *, shared: bool = False
+    x: Tensor, bias: Tensor, dropout: RowDropout, packed: Packed, *, shared: bool = False
 ) -> tuple[Tensor, Moments]:
-    """`dropout(relu(x))` and its moments, in one pass and in place of `x`, float32 or bfloat16 `[rows, units]`.
+    """`dropout(relu(x + bias))` and its moments, in one pass and in place of `x`.
 
-    `x` must be what nothing else has kept or will use, such as the output of a linear layer. `shared` says
-    that more than one function may use the result, so that its gradient may belong to another one too.
+    `x` is float32 or bfloat16 `[rows, units]` and must be what nothing else has kept or will use, such as a
+    product of matrices; `bias` is float32. `shared` says that more than one function may use the result, so
+    that its gradient may belong to another one too.
     """
-    out, mean, variance = _ReluAndDrop.apply(x, packed.row_keys, dropout, shared)  # type: ignore[no-untyped-call]
+    out, mean, variance = _ReluAndDrop.apply(x, bias, packed.row_keys, dropout, shared)  # type: ignore[no-untyped-call]
     return out, Moments(mean, variance)
 
 
@@ -153,10 +154,13 @@ class _ReluAndDrop(torch.autograd.Function):
     """Where the result is above 0 a unit was kept and positive: it is its own mask."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor, layer: RowDropout, shared: bool) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, x: Tensor, bias: Tensor, rows: Tensor, layer: RowDropout, shared: bool
+    ) -> tuple[Tensor, ...]:
         from placings.training.drawing import drop_rows
 
-        found = drop_rows(_see_bits(x), rows.numpy(), layer.units.numpy(), layer.dropout)
+        keys, units = rows.numpy(), layer.units.numpy()
+        found = drop_rows(_see_bits(x), bias.detach().numpy(), keys, units, layer.dropout)
         mean, variance = (torch.from_numpy(values.astype(np.float32)) for values in found)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x, mean)
@@ -172,8 +176,8 @@ class _ReluAndDrop(torch.autograd.Function):
         slope = by_variance * (2.0 / len(x))
         level = by_mean / len(x) - slope * mean
         grad = grad.clone(memory_format=torch.contiguous_format) if ctx.shared else grad.contiguous()
-        pull_rows(_see_bits(grad), _see_bits(x), ctx.dropout, level.numpy(), slope.numpy())
-        return grad, None, None, None
+        total = pull_rows(_see_bits(grad), _see_bits(x), ctx.dropout, level.numpy(), slope.numpy())
+        return grad, torch.from_numpy(total.astype(np.float32)), None, None, None
 
 
 def _see_bits(x: Tensor) -> Any:

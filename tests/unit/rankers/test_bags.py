@@ -45,9 +45,10 @@ def text() -> RankingData:
 
 @pytest.fixture(scope="module")
 def fitted(text: RankingData) -> pg.NeuralRanker:
-    return pg.NeuralRanker(embedding=8, hidden=[16], dropout=0.1, steps=200, lr=0.02, random_state=0).fit(
-        text
-    )
+    return pg.NeuralRanker(
+        embedding=8, hidden=[16], members=1, dropout=0.1, steps=200, batch=32, lr=0.02, holdout=0.0,
+        random_state=0,
+    ).fit(text)  # fmt: skip
 
 
 def test_hashed_text_of_a_million_columns_is_learned(fitted: pg.NeuralRanker) -> None:
@@ -211,7 +212,8 @@ def test_narrow_sparse_rows_are_made_dense(text: RankingData) -> None:
     narrow = data.select(list(data.feature_names[:40]))
     settings = {"hidden": [4], "steps": 5, "random_state": 0}
     sparse = pg.NeuralRanker(**settings).fit(narrow, valid=narrow)  # type: ignore[arg-type]
-    dense = pg.NeuralRanker(**settings).fit(narrow.replace(X=narrow.X.toarray()))  # type: ignore[arg-type]
+    whole = narrow.replace(X=narrow.X.toarray())
+    dense = pg.NeuralRanker(**settings).fit(whole, valid=whole)  # type: ignore[arg-type]
     np.testing.assert_allclose(sparse.predict(narrow), dense.predict(narrow.X.toarray()), atol=1e-6)
 
 

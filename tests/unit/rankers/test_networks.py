@@ -68,7 +68,8 @@ def test_units_of_different_layers_are_dropped_apart() -> None:
 def test_the_output_activation_bounds_scores(name: str, low: float, high: float) -> None:
     X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     torch.manual_seed(0)
-    network = build_network(settle("default", {"hidden": (), "output_activation": name}), Raw().fit(X)).eval()
+    settings = settle("default", {"hidden": (), "members": 1, "output_activation": name})
+    network = build_network(settings, Raw().fit(X)).eval()
     with torch.no_grad():
         scores = network(network.prepare(torch.tensor(X)))
         linear = FeedForward(network.transform, network.noise, make_linear(network))(torch.tensor(X))

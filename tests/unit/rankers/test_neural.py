@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from torch import nn
 
 import placings as pg
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
-from placings.rankers.presets import PRESETS
+from placings.errors import BadFile, BadInput
+from placings.rankers.presets import OF_LARGE, PRESETS
 from placings.training.layers import RowDropout
 from placings.transforms import Log1p, Mixture
 
@@ -49,7 +50,9 @@ def test_the_papers_preset_is_the_papers_network(data: RankingData) -> None:
 
 
 def test_weights_start_as_keras_starts_them(data: RankingData) -> None:
-    ranker = pg.NeuralRanker(hidden=[300], steps=1, lr=1e-30, mixture_lr=1e-30, random_state=0).fit(data)
+    ranker = pg.NeuralRanker(
+        hidden=[300], members=1, steps=1, lr=1e-30, mixture_lr=1e-30, random_state=0
+    ).fit(data)
     linear = next(layer for layer in ranker.network_.modules() if isinstance(layer, nn.Linear))
     bound = np.sqrt(6 / (2 + 300))  # Glorot: fan in + fan out
     weights = linear.weight.detach().numpy()
@@ -59,7 +62,9 @@ def test_weights_start_as_keras_starts_them(data: RankingData) -> None:
 
 
 def test_the_mixture_learns_from_the_data_and_its_weights_are_shares(data: RankingData) -> None:
-    ranker = pg.NeuralRanker(hidden=[], steps=300, lr=0.05, dropout=0.0, batch_norm=False).fit(data)
+    ranker = pg.NeuralRanker(
+        hidden=[], members=1, steps=300, lr=0.05, weight_decay=0.0, batch_norm=False, holdout=0.0
+    ).fit(data)
     shares = ranker.mixture_weights()
     np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-6)
     assert np.abs(shares[0] - 1 / shares.shape[1]).max() > 0.1  # it left its uniform start
@@ -83,7 +88,7 @@ def test_a_transform_may_be_given_as_an_object_and_survives_saving(data: Ranking
 
 def test_batch_norm_sees_real_rows_only(data: RankingData) -> None:
     ranker = pg.NeuralRanker(
-        transform="log1p", hidden=[4], steps=200, batch=40, lr=1e-30, random_state=0
+        transform="log1p", hidden=[4], members=1, steps=200, batch=40, lr=1e-30, holdout=0.0, random_state=0
     ).fit(data)
     norm = next(layer for layer in ranker.network_.modules() if isinstance(layer, nn.BatchNorm1d))
     rows = ranker.transform_.transform(data.X)
@@ -115,7 +120,20 @@ def test_early_stopping_keeps_the_best_check(data: RankingData) -> None:
         ({"hidden": 8}, "hidden must list the widths of the hidden layers. Got 8"),
         ({"hidden": [8.5]}, "hidden must list the widths of the hidden layers"),
         ({"network": "atention"}, "no network 'atention'; did you mean 'attention'"),
-        ({"output_activation": "sigmoi"}, "no activation 'sigmoi'; did you mean 'sigmoid'.*linear"),
+        (
+            {"output_activation": "sigmoi", "members": 1},
+            "no activation 'sigmoi'; did you mean 'sigmoid'.*linear",
+        ),
+        ({"output_activation": "sigmoid", "members": 2}, "are for members=1. Got more members"),
+        (
+            {"network": "attention", "members": 2},
+            "only a feed-forward network has members. Got 2 of attention",
+        ),
+        ({"members": 0}, "members must be a whole number of 1 or more. Got 0"),
+        ({"holdout": 1.0}, "holdout must be from 0 up to, but not, 1. Got 1.0"),
+        ({"precision": "float16"}, "no precision 'float16'; did you mean 'bfloat16'"),
+        ({"schedule": "linear"}, "no schedule 'linear'"),
+        ({"optimizer": "adam"}, "no optimizer 'adam'; did you mean 'adamw'"),
     ],
 )
 def test_a_setting_that_cannot_be_is_told(
@@ -143,7 +161,9 @@ def test_contributions_add_up_to_the_scores_and_explain_uses_them(data: RankingD
 
 
 def test_contributions_of_a_linear_network_are_its_terms(data: RankingData) -> None:
-    ranker = pg.NeuralRanker(transform="log1p", hidden=[], batch_norm=False, steps=50, lr=0.05).fit(data)
+    ranker = pg.NeuralRanker(
+        transform="log1p", hidden=[], members=1, batch_norm=False, steps=50, lr=0.05
+    ).fit(data)
     weight = ranker.network_.layers.layers[-1].weight.detach().numpy()[0]
     rows = ranker.transform_.transform(data.X)
     empty = ranker.transform_.transform(np.full((1, 2), np.nan, dtype=np.float32))
@@ -166,3 +186,82 @@ def test_a_policy_by_name_reaches_the_transform(data: RankingData) -> None:
     named = data.replace(feature_names=("price", "age"))
     ranker = pg.NeuralRanker(transform=Log1p(missing={"age": -1.0}), hidden=[2], steps=1).fit(named)
     assert ranker.transform_.fill_[1] == -1.0
+
+
+# -- what is set aside, how large, how exact ---------------------------------------------------------
+
+SMALL = {"hidden": [8], "members": 2, "steps": 30, "check_every": 5, "random_state": 3}
+
+
+def test_without_validation_a_share_of_the_queries_is_set_aside(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(**SMALL).fit(data)  # type: ignore[arg-type]
+    train, valid = data.split(0.8, 0.2, random_state=3)
+    given = pg.NeuralRanker(**SMALL).fit(train, valid=valid)  # type: ignore[arg-type]
+    assert ranker.history_ == given.history_
+    assert ranker.history_.checks
+    np.testing.assert_array_equal(ranker.predict(data), given.predict(data))
+
+
+def test_nothing_is_set_aside_where_validation_is_given_or_unwanted(data: RankingData) -> None:
+    train, valid = data.split(0.8, 0.2, random_state=0)
+    one = pg.NeuralRanker(**SMALL).fit(train, valid=valid)  # type: ignore[arg-type]
+    other = pg.NeuralRanker(**SMALL, holdout=0.0).fit(train, valid=valid)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.predict(data), other.predict(data))
+    whole = pg.NeuralRanker(**SMALL, holdout=0.0).fit(data)  # type: ignore[arg-type]
+    assert whole.history_.checks == []
+    assert whole.history_.best_step == 30
+    assert pg.NeuralRanker(preset="zhuang2020", hidden=[4], steps=2).fit(data).history_.checks == []
+
+
+def test_few_queries_are_all_trained_on(data: RankingData) -> None:
+    assert pg.NeuralRanker(**SMALL).fit(data[:19]).history_.checks == []  # type: ignore[arg-type]
+    assert pg.NeuralRanker(**SMALL).fit(data[:20]).history_.checks  # type: ignore[arg-type]
+
+
+def test_a_bundle_keeps_the_settings_that_the_size_of_its_data_chose(
+    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placings.rankers.presets.LARGE", len(data))
+    large = pg.NeuralRanker(steps=3, random_state=0).fit(data)
+    small = pg.NeuralRanker(steps=3, random_state=0).fit(data[:-1])
+    assert large.settings_ == replace(PRESETS["default"], **{**OF_LARGE, "steps": 3})
+    assert small.settings_ == replace(PRESETS["default"], steps=3)
+    assert large.settings_.hidden != small.settings_.hidden
+    monkeypatch.undo()
+    for ranker in (large, small):
+        ranker.save(tmp_path / "model")
+        back = pg.load(tmp_path / "model")
+        assert isinstance(back, pg.NeuralRanker)
+        assert back.settings_ == ranker.settings_
+        np.testing.assert_array_equal(back.predict(data), ranker.predict(data))
+
+
+def test_the_default_learns_in_bfloat16_what_it_learns_in_float32() -> None:
+    made = pg.make_ranking(60, n_features=10, mean_size=20, random_state=0).data
+    train, test = made.split(0.6, 0.4, random_state=0)
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        ranker = pg.NeuralRanker(precision=precision, members=4, steps=200, lr=0.01, random_state=0)
+        found[precision] = pg.evaluate(ranker.fit(train), test, ["ndcg@10"])["ndcg@10"]
+        assert np.isfinite(ranker.history_.loss).all()
+    assert found["bfloat16"] == pytest.approx(found["float32"], abs=0.03)
+    assert found["bfloat16"] != found["float32"]
+    shuffled = np.random.default_rng(0).random(test.n_rows)
+    assert min(found.values()) > pg.evaluate(shuffled, test, ["ndcg@10"])["ndcg@10"] + 0.1
+
+
+def test_a_fit_with_a_checkpoint_goes_on_and_another_fit_is_told(data: RankingData, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    whole = pg.NeuralRanker(**SMALL).fit(data)  # type: ignore[arg-type]
+    kept = pg.NeuralRanker(**SMALL, checkpoint=str(path), checkpoint_every=10)  # type: ignore[arg-type]
+    for _ in range(2):
+        kept.fit(data)
+        assert kept.history_ == whole.history_
+        np.testing.assert_array_equal(kept.predict(data), whole.predict(data))
+    with pytest.raises(BadFile, match="belongs to another run: seed was 3, is 4"):
+        clone(kept).set_params(random_state=4).fit(data)
+    with pytest.raises(BadFile, match="belongs to another run: its network differ"):
+        clone(kept).set_params(dropout=0.1).fit(data)
+    for history in ("history.json", "history.csv"):
+        kept.history_.write(tmp_path / history)
+        assert (tmp_path / history).stat().st_size > 500

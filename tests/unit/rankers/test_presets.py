@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sklearn.base import clone
 import placings as pg
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
-from placings.rankers.presets import NETWORKS, PRESETS, THESIS, Settings, settle
+from placings.rankers.presets import NETWORKS, OF_LARGE, PRESETS, THESIS, Settings, settle
 
 TINY = {"steps": 3, "batch": 8, "list_size": 20, "check_every": 2, "random_state": 0}
 SMALL: dict[str, dict[str, Any]] = {
@@ -170,3 +171,39 @@ def test_counts_must_be_counts() -> None:
     for name in ("heads", "blocks", "width", "embedding", "group_size"):
         with pytest.raises(BadInput, match=f"{name} must be a whole number of 1 or more. Got 0"):
             settle("default", {name: 0})
+
+
+# -- the default, by size --------------------------------------------------------------------------
+
+
+def test_the_default_is_larger_where_there_are_a_thousand_queries() -> None:
+    few, many = settle("default", {}, 999), settle("default", {}, 1000)
+    assert few == PRESETS["default"] == settle("default", {})
+    assert many == replace(few, **OF_LARGE)
+    assert many.steps > few.steps
+    assert settle("default", {"members": 3, "hidden": [5]}, 1000) == replace(many, members=3, hidden=(5,))
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "default"])
+def test_presets_of_papers_do_not_depend_on_the_size_and_have_one_network(preset: str) -> None:
+    assert settle(preset, {}, 10**6) == settle(preset, {}, 1) == PRESETS[preset]
+    assert PRESETS[preset].members == 1
+    assert PRESETS[preset].holdout == 0.0
+
+
+@pytest.mark.parametrize("queries", [10, 5000])
+@pytest.mark.parametrize("network", ["groupwise", "attention"])
+def test_networks_over_lists_have_no_members_unless_asked_which_is_refused(
+    network: str, queries: int
+) -> None:
+    chosen = settle("default", {"network": network}, queries)
+    assert chosen.members == 1
+    assert chosen.hidden == (128, 64)
+    with pytest.raises(BadInput, match="only a feed-forward network has members"):
+        settle("default", {"network": network, "members": 4}, queries)
+
+
+def test_settings_survive_being_written_down() -> None:
+    for name in PRESETS:
+        plain = json.loads(json.dumps(asdict(settle(name, {"steps": 7}, 2000))))
+        assert settle(name, plain) == settle(name, {"steps": 7}, 2000)

@@ -41,7 +41,7 @@ def make_plan(**changes: Any) -> Plan:
 def make_network(
     data: RankingData, transform: str | Transform = "gauss", *, seed: int = 0, **settings: Any
 ) -> Network:
-    """A network that has not learned anything yet; one hidden layer of 8, no dropout unless told otherwise."""
+    """A network that has not learned anything yet; a hidden layer of 8, no dropout unless told otherwise."""
     if transform == "mixture":
         transform = Mixture(start="random", normalise=True, random_state=0)
     fitted = (make_transform(transform) if isinstance(transform, str) else transform).fit(data)

@@ -219,7 +219,12 @@ class Stop(Exception):
 
 
 def run(
-    case: dict[str, Any], data: RankingData, checkpoint: Path | None, *, stop: int | None = None, every: int = 5
+    case: dict[str, Any],
+    data: RankingData,
+    checkpoint: Path | None,
+    *,
+    stop: int | None = None,
+    every: int = 5,
 ) -> tuple[History, dict[str, np.ndarray]]:
     """A run, stopped after so many steps if asked."""
 
@@ -245,7 +250,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(
     case, path = CASES[name], tmp_path / "run.safetensors"
     expected, weights = run(case, data, None)
     total = len(expected.loss)
-    for stop in sorted({2, 7, min(13, total), total}):  # again and again the same run, each time a bit further
+    for stop in sorted(
+        {2, 7, min(13, total), total}
+    ):  # again and again the same run, each time a bit further
         with pytest.raises(Stop):
             run(case, data, path, stop=stop)
     history, found = run(case, data, path)
@@ -282,19 +289,23 @@ def test_an_interrupt_leaves_a_whole_checkpoint_and_says_how_to_go_on(
     expected, weights = run({}, data, None)
 
     def interrupt(step: int) -> None:
-        if step == at:
+        if step == places[-1]:
             raise KeyboardInterrupt
 
-    for at, said in ((3, False), (8, True)):  # before the first checkpoint there is nothing to go on from
+    places = [8, 3]
+    for said in (False, True):  # before the first checkpoint there is nothing to go on from
         model = make_network(data)
         with pytest.MonkeyPatch.context() as patch:
             warned: list[str] = []
-            patch.setattr("warnings.warn", lambda message, *rest, seen=warned, **more: seen.append(str(message)))
+            patch.setattr(
+                "warnings.warn", lambda message, *rest, seen=warned, **more: seen.append(str(message))
+            )
             with pytest.raises(KeyboardInterrupt):
                 train(
                     model, find_loss("softmax"), data, make_plan(steps=17), valid=make_data(12, seed=1),
                     metric=metric("ndcg@5"), checkpoint=path, checkpoint_every=5, on_step=interrupt,
                 )  # fmt: skip
+        places.pop()
         assert warned == [f"stopped; fit again with the same settings to go on from {path}."] * said
     history, found = run({}, data, path)
     assert history == expected

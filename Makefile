@@ -31,6 +31,9 @@ bench: $(STAMP)  ## ratios against the peers, measured now on this machine
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/ranksvm.py
+	$(BIN)/python benchmarks/feature_coverage.py
+	$(BIN)/python benchmarks/alerts.py
+	$(BIN)/python benchmarks/risk.py
 
 lint: $(STAMP)  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

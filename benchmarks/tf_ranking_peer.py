@@ -5,8 +5,8 @@ Reads one order a line from stdin (JSON), answers each with one line on stdout:
     {"do": "train", "file": FOLDER/round.npz, "kind": "ragged" | "padded", "precision": …}
     {"do": "stop"}
 
-The file holds the batches as packed rows, the starting weights and the held-out rows. "ragged" sends real rows
-alone through the network and gives the loss ragged tensors; "padded" sends `[lists, longest, features]`.
+The file holds the batches as packed rows, the starting weights and the held-out rows. "ragged" sends real
+rows alone through the network and gives the loss ragged tensors; "padded" sends `[lists, longest, features]`.
 Batches are tensors before the clock starts, and the step is a `tf.function`, traced before it starts too.
 """
 
@@ -112,7 +112,7 @@ def train(order: dict[str, Any]) -> dict[str, Any]:
     last = tf.TensorSpec((None,), tf.int64) if kind == "ragged" else tf.TensorSpec((None, None), tf.bool)
     signature = [*(tf.TensorSpec(shape, tf.float32) for shape in kinds), last]
 
-    @tf.function(input_signature=signature, jit_compile=order.get("xla") or None)
+    @tf.function(input_signature=signature)
     def take_step(rows: tf.Tensor, labels: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             value = loss(target(labels, sizes), score(rows, sizes, True))

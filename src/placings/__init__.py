@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from placings.clicks.simulation import make_shop_log as make_shop_log
     from placings.data.concatenation import concat as concat
     from placings.data.quality import FeatureFacts as FeatureFacts
     from placings.data.quality import describe_features as describe_features
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
     from placings.evaluation.selection import QueryKFold as QueryKFold
     from placings.evaluation.selection import scorer as scorer
     from placings.evaluation.tuning import tune as tune
-    from placings.clicks.simulation import make_shop_log as make_shop_log
     from placings.feco.alerts import find_alerts as find_alerts
     from placings.feco.degradation import degrade as degrade
-    from placings.feco.risk import estimate_risk as estimate_risk
     from placings.feco.results import Coverage as Coverage
+    from placings.feco.risk import estimate_risk as estimate_risk
     from placings.feco.score import coverage as coverage
     from placings.metrics import Metric as Metric
     from placings.metrics import arp as arp

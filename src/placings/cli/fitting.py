@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "out", "mlflow",
+    "out", "mlflow", "coverage_limits",
 )  # fmt: skip
 
 
@@ -36,6 +36,10 @@ def fit_files(
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
+    coverage_limits: Annotated[
+        Path | None,
+        typer.Option(help="Check the training data's coverage first; exit 3, untrained, if it is too low."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")] = None,
     mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
     tensorboard: Annotated[
@@ -53,6 +57,7 @@ def fit_files(
       placings fit rows.parquet --ranker ridge --set C=10 --valid-share 0.2 --out runs/ridge
       placings fit train.txt --ranker neural --valid vali.txt --out runs/neural --tensorboard runs/events
       placings fit train.txt --config run.yaml
+      placings fit train.parquet --coverage-limits limits.yaml --out runs/gated
     """
     from placings.cli.loading import parse_settings, read_config, split_names
     from placings.cli.training_files import keep_history, set_checkpoint
@@ -65,7 +70,7 @@ def fit_files(
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
         "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "out": out,
-        "mlflow": mlflow,
+        "mlflow": mlflow, "coverage_limits": coverage_limits,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     given = {**_as_settings(chosen.pop("set", None)), **parse_settings(settings or [])}
@@ -76,6 +81,8 @@ def fit_files(
         raise BadInput("a run needs a folder. Pass --out, or out: in the configuration.")
     folder = Path(chosen["out"])
     parts = read_parts(data, chosen, random_state)
+    if chosen.get("coverage_limits") is not None:
+        check_training(parts["train"], Path(chosen["coverage_limits"]), as_json=as_json)
     if "random_state" in make_ranker(name).get_params():
         given.setdefault("random_state", random_state)
     model = make_ranker(name, **given)
@@ -112,6 +119,22 @@ def fit_files(
     for part, result in judged.items():
         typer.echo(f"{part}:\n{result.table()}\n")
     typer.echo(f"model: {folder / 'model'}\ndigest: {digest}")
+
+
+def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
+    """The gate before training: says why and leaves with exit code 3 if a feature is below its limit."""
+    from placings.cli.coverage_checks import SAID_NO, print_verdict
+    from placings.feco.gate import check_coverage
+
+    verdict = check_coverage(train, limits)
+    print_verdict(verdict, err=True)
+    if not verdict.passed:
+        typer.echo("nothing was trained: the training data's coverage is below its limits", err=True)
+        if as_json:
+            import json
+
+            typer.echo(json.dumps({"model": None, "coverage": json.loads(verdict.to_json())}, indent=1))
+        raise typer.Exit(SAID_NO)
 
 
 def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, RankingData]:

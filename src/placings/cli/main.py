@@ -11,6 +11,7 @@ from placings.cli.caching import app as cache_app
 from placings.cli.demonstration import demo
 from placings.cli.evaluation import compare_files, evaluate_files
 from placings.cli.export import export_model
+from placings.cli.feature_coverage import app as coverage_app
 from placings.cli.fitting import fit_files
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
@@ -56,13 +57,14 @@ app.command("compare")(compare_files)
 app.command("tune")(tune_files)
 app.command("import-model")(import_model)
 app.command("export")(export_model)
+app.add_typer(coverage_app, name="coverage")
 app.add_typer(reproduce_app, name="reproduce")
 app.add_typer(cache_app, name="cache")
 app.command("demo")(demo)
 
 
 def run() -> None:
-    """Exit codes: 0 fine, 1 failed (with one line on stderr that says why), 2 bad usage."""
+    """Exit codes: 0 fine, 1 failed (with one line on stderr that says why), 2 bad usage, 3 a gate said no."""
     import warnings
 
     def say(message: Warning | str, *_: object, **__: object) -> None:

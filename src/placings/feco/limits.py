@@ -138,8 +138,10 @@ class Limits:
     def to_dict(self) -> dict[str, Any]:
         """What the file holds."""
         features: dict[str, Any] = {}
+        least = {entry.min_events for entry in self.entries}
+        said = [name for name in NUMBERS if name != "min_events" or len(least) > 1]
         for entry in self.entries:
-            facts = {name: getattr(entry, name) for name in NUMBERS if getattr(entry, name) is not None}
+            facts = {name: getattr(entry, name) for name in said if getattr(entry, name) is not None}
             if entry.segment:
                 facts.pop("importance", None)
                 one = {"segment": dict(entry.segment), **facts}
@@ -150,7 +152,8 @@ class Limits:
                 rest = features.get(entry.feature, {})
                 features[entry.feature] = {"rule": entry.rule, **facts, **rest}
         head = {"version": VERSION, "made": dict(self.made), "counting": dict(self.counting)}
-        return {**head, "features": features}
+        common = {"min_events": least.pop()} if len(least) == 1 else {}
+        return {**head, **common, "features": features}
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the YAML file, whole or not at all; `read_limits` reads it back."""
@@ -247,6 +250,7 @@ def render_limits(limits: Limits) -> str:
     for name in ("made", "counting"):
         lines += [f"{name}:"] if whole[name] else [f"{name}: {{}}"]
         lines += [f"  {flow(key)}: {flow(value)}" for key, value in whole[name].items()]
+    lines += [f"min_events: {whole['min_events']}"] if "min_events" in whole else []
     lines.append("features:")
     for name, facts in whole["features"].items():
         lines.append(f"  {flow(name)}:")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placings.arrays import Floats
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
 from placings.feco.incidents import name_segment, name_some
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MARGIN = 0.10  # below what is usual in the reference; alerts, not the gate, look for less
 SPREADS = 3.0
+RARE = 0.4  # below this coverage the margin shrinks with it
 MANY = 7  # windows from which on the reference is the middle one, and days are known to differ
 
 
@@ -54,14 +56,16 @@ def make_limits(
     the settings then say how it was counted. With c the coverage of the reference:
 
     - seven finished windows or more (`time=`): c is the middle window's (windows below `min_events` left
-      out), s the spread from window to window (1.4826 · the median distance from c), and the limit is
-      `c − spreads · s − m`. A few broken windows in the reference move neither;
+      out), or that of the later half if it is higher: growth is taken along, a decline is not. s is the
+      spread from window to window (1.4826 · the median distance from the median of the seven windows
+      around), and the limit is `c − spreads · s − m`. A few broken windows in the reference move neither;
     - fewer, or none: c is the share over everything, and the limit is `low − m`, low being the lower end of
       its interval.
 
-    m is `margin`, or c/4 where that is less, so that a rare feature has a limit above 0. A limit never lies
-    above c nor below 0. A segment with fewer than `min_events` events gets none, and that is noted. Rules
-    "mean" and "median" become the number that they came to. `importances` are kept for the table's order.
+    m is `margin · min(1, c / 0.4)`: smaller for rare features, so that they have a limit above 0. A limit
+    never lies above c nor below 0. A segment with fewer than `min_events` events gets none, and that is
+    noted. Rules "mean" and "median" become the number that they came to. `importances` are kept: in a
+    verdict, the most important failure comes first.
 
     >>> log = {"search": range(200), "price": [0.0] * 20 + [1.0] * 180}
     >>> entry = make_limits(log, "price", event="search").entries[0]
@@ -104,7 +108,7 @@ def make_limits(
     idle = [f"{entry.feature} in {name_segment(entry.segment)}" for entry in entries if entry.limit == 0.0]
     steady = entries[0].spread is not None
     usual = f"the middle window − {spreads:g} spreads" if steady else "the interval's lower end"
-    notes = [f"Limit: {usual} − {100 * margin:g} points (or a quarter of the coverage, if less)."]
+    notes = [f"Limit: {usual} − {100 * margin:g} points (less for features covered below 40 %)."]
     if lacking:
         notes.append(f"Too few events for a limit: {name_some(lacking)}.")
     if idle:
@@ -252,12 +256,13 @@ def _derive(part: pd.DataFrame, margin: float, spreads: float, min_events: int) 
     known = part[part["events"] >= min_events] if "window" in part else part[:0]
     facts: dict[str, Any] = {"events": int(events)}
     if len(known) >= MANY:
-        shares = np.sort(known["coverage"].to_numpy(dtype=np.float64))
-        middle = float(np.median(shares))
-        rank = max(int(len(shares) / 2 - 0.98 * math.sqrt(len(shares))), 0)  # a median's interval, 95 %
-        spread = 1.4826 * float(np.median(np.abs(shares - middle)))
+        shares = known.sort_values("window")["coverage"].to_numpy(dtype=np.float64)
+        usual = max(shares, shares[len(shares) // 2 :], key=np.median)  # growth is taken along, decline not
+        middle, ends = float(np.median(usual)), np.sort(usual)
+        rank = max(int(len(usual) / 2 - 0.98 * math.sqrt(len(usual))), 0)  # a median's interval, 95 %
+        spread = 1.4826 * float(np.median(np.abs(shares - smooth_median(shares))))
         facts |= {"windows": len(shares), "spread": spread, "reference": middle}
-        facts |= {"low": float(shares[rank]), "high": float(shares[-1 - rank])}
+        facts |= {"low": float(ends[rank]), "high": float(ends[-1 - rank])}
         least = middle - spreads * spread
     else:
         middle = covered / events
@@ -267,8 +272,23 @@ def _derive(part: pd.DataFrame, margin: float, spreads: float, min_events: int) 
             low, high = (float(end) for end in wilson_interval(covered, events))
         facts |= {"reference": middle, "low": low, "high": high}
         least = low
-    facts["limit"] = max(0.0, min(least - min(margin, middle / 4), middle))
+    facts["limit"] = max(0.0, min(least - _scale(margin, middle), middle))
     return facts
+
+
+def _scale(margin: float, share: float) -> float:
+    return margin * min(1.0, share / RARE)
+
+
+def smooth_median(shares: Floats, length: int = MANY) -> Floats:
+    """The median of the `length` windows around each one; at the ends, of the first and last `length`.
+
+    >>> smooth_median(np.array([1.0, 1.0, 9.0, 2.0, 2.0]), 3)
+    array([1., 1., 2., 2., 2.])
+    """
+    last = len(shares) - length
+    starts = np.clip(np.arange(len(shares)) - length // 2, 0, max(last, 0))
+    return np.array([np.median(shares[start : start + length]) for start in starts])
 
 
 def _name_rules(frame: pd.DataFrame, found: Coverage | None, rule: Any) -> dict[str, Rule]:
@@ -322,7 +342,7 @@ def _hold_ranker(
         if math.isnan(float(share)):
             continue
         low, high = (float(end) for end in wilson_interval(float(share) * queries, queries))
-        limit = max(0.0, low - min(away, float(share) / 4))
+        limit = max(0.0, low - _scale(away, float(share)))
         entries.append(
             Limit(
                 str(name), limit, reference=float(share), low=low, high=high, events=queries,
@@ -331,7 +351,7 @@ def _hold_ranker(
         )  # fmt: skip
     made = {"from": source, "rows": int(training["rows"]), "queries": queries}
     notes = (
-        f"Limit: {100 * away:g} points (or a quarter of the coverage, if less) below the lower end of the "
+        f"Limit: {100 * away:g} points (less for features covered below 40 %) below the lower end of the "
         f"share of rows in training, over {queries:,} queries.",
     )
     return Limits(tuple(entries), {"within": "rows"}, made, notes, source)

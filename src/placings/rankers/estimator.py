@@ -131,7 +131,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         from placings.metrics import ndcg
 
         data = self._as_data(X, y, qid, None, None, reset=False)
-        values = ndcg(np.asarray(self._score_lists(data.X, data.offsets), dtype=np.float64), data.y, data.offsets, k=10)
+        values = ndcg(
+            np.asarray(self._score_lists(data.X, data.offsets), dtype=np.float64), data.y, data.offsets, k=10
+        )
         return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
     def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:

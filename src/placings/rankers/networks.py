@@ -93,7 +93,9 @@ class Stack(nn.Module):
                 layers.append(find_activation(output_activation, LINEAR)())
             self.width = outputs
         self.layers = nn.ModuleList(layers)
-        self.fusible = activation == "relu" and output_activation == LINEAR and not norm_after and bool(hidden)
+        self.fusible = (
+            activation == "relu" and output_activation == LINEAR and not norm_after and bool(hidden)
+        )
         for layer in layers:
             if isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
@@ -117,10 +119,11 @@ class Stack(nn.Module):
             if isinstance(layer, RowNorm):
                 norm = layer
             elif isinstance(layer, nn.Linear):
-                weight, bias = layer.weight, layer.bias
                 if norm is not None:
-                    x, weight, bias = norm.fold(x, layer, moments)
-                x = x.to(dtype) @ weight.to(dtype).t()
+                    x, weight, bias = norm.fold(x, layer, moments, dtype)
+                else:
+                    x, weight, bias = x.to(dtype), layer.weight.to(dtype), layer.bias
+                x = x @ weight.t()
                 norm = moments = None
             elif isinstance(layer, RowDropout):  # with the activation in front of it
                 assert bias is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,7 @@ def _draw_trends(
     from placings.report.trend_figures import draw_trends
 
     frame = found.to_pandas()
-    length = average or _multiply(str(found.window), SPAN)
+    length = average or multiply_window(str(found.window), SPAN)
     pooled = _pool_features(frame, found.by, pool_segments)
     whole = measure_trend(pooled, average=length, watermark=watermark, step=found.window)
     parts = frame if found.by else None
@@ -273,7 +274,8 @@ def _draw_exposure(risk: Risk | None) -> dict[str, Any]:
         return {"risk_figure": ""}
     from placings.report.coverage_figures import draw_risk
 
-    return {"risk_figure": draw_risk(risk)}
+    struck = tuple(row for row in risk.features if row.coverage_after < row.coverage_before)
+    return {"risk_figure": draw_risk(replace(risk, features=struck))}
 
 
 # -- words --------------------------------------------------------------------------------------------------
@@ -314,10 +316,10 @@ def _order_features(features: Sequence[str], importances: Mapping[str, float] | 
     return sorted(features, key=lambda name: -importances.get(name, 0.0))
 
 
-def _multiply(window: str, times: int) -> str:
+def multiply_window(window: str, times: int) -> str:
     """A length of so many windows.
 
-    >>> _multiply("1d", 7), _multiply("6h", 7)
+    >>> multiply_window("1d", 7), multiply_window("6h", 7)
     ('7d', '42h')
     """
     found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", window.lower())

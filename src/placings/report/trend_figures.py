@@ -38,7 +38,7 @@ def draw_trends(
     if not names:
         raise BadInput("there is no feature to draw. Got none.")
     rows = -(-len(names) // WIDE)
-    figure, panels = start_panels(rows, min(WIDE, len(names)), 3.4, 1.55, sharex=True)
+    figure, panels = start_panels(rows, min(WIDE, len(names)), 3.4, 1.55)
     for axes, name in zip(panels, names, strict=False):
         part = whole[whole["feature"] == name]
         if segments is not None and len(by):
@@ -93,7 +93,7 @@ def _draw_groups(
     if not names:
         raise BadInput("there is no feature to draw. Got none.")
     rows = -(-len(names) // WIDE)
-    figure, panels = start_panels(rows, min(WIDE, len(names)), 3.4, 1.7, sharex=True)
+    figure, panels = start_panels(rows, min(WIDE, len(names)), 3.4, 1.7)
     for axes, name in zip(panels, names, strict=False):
         part = frame[frame["feature"] == name]
         lines = [("", part)] if group is None else list(part.groupby(group, sort=False))

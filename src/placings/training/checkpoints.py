@@ -20,6 +20,7 @@ from placings.data.ranking import RankingData
 from placings.data.streams import write_atomically
 from placings.errors import BadFile
 from placings.training.plans import History, Plan
+from placings.training.processes import ALONE, Processes
 
 FORMAT = 1
 
@@ -107,19 +108,28 @@ def sweep_leftovers(path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def read_checkpoint(path: Path, mark: dict[str, Any]) -> Checkpoint | None:
-    """The checkpoint of this run, None if there is none; one of another run is refused."""
-    if not path.exists():
-        return None
-    from safetensors import SafetensorError, safe_open
+def read_checkpoint(path: Path, mark: dict[str, Any], team: Processes = ALONE) -> Checkpoint | None:
+    """The checkpoint of this run, None if there is none; one of another run is refused.
 
+    Of several processes the first reads: the others may be on machines where the file is not.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    found = path.exists() if team.rank == 0 else False
+    content = team.share_bytes(path.read_bytes() if found else None)
+    if content is None:
+        return None
     try:
-        with safe_open(str(path), framework="pt") as file:
-            facts = json.loads((file.metadata() or {}).get("placings", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+        tensors = load(content)
+        facts = json.loads(_find_header(content).get("__metadata__", {}).get("placings", "{}"))
+    except (SafetensorError, ValueError) as error:
         raise BadFile(path, f"is no checkpoint of placings: {error}. Delete it to start anew.") from error
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("mark"), dict):
+    if (
+        not isinstance(facts, dict)
+        or facts.get("format") != FORMAT
+        or not isinstance(facts.get("mark"), dict)
+    ):
         raise BadFile(path, "is no checkpoint of placings. Delete it to start anew.")
     other = [name for name in mark if json.loads(json.dumps(mark[name])) != facts["mark"].get(name)]
     if other:
@@ -130,6 +140,12 @@ def read_checkpoint(path: Path, mark: dict[str, Any]) -> Checkpoint | None:
         )
     history = History.from_dict(facts["history"])
     return Checkpoint(facts["step"], history, facts["best"], tensors, facts["optimizer"])
+
+
+def _find_header(content: bytes) -> dict[str, Any]:
+    """What a safetensors file says of itself: eight bytes of length, then JSON."""
+    header: dict[str, Any] = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return header
 
 
 def _say_difference(ours: dict[str, Any], theirs: dict[str, Any], names: list[str]) -> str:

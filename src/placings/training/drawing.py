@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from placings.arrays import AnyArray, Floats, Ints
 from placings.compilation import HAVE_NUMBA, compiled
 
 BLOCK = 256  # rows whose sums are taken together; a fixed number, so that no bit depends on the threads
+MANY = 1 << 18  # numbers worth more than one thread
 
 
 @compiled
@@ -54,7 +56,7 @@ def choose_rows(offsets: Ints, queries: Ints, sizes: Ints, keys: Ints, rows: Int
 
 
 @compiled
-def _hash_unit(row: AnyArray, unit: AnyArray) -> AnyArray:
+def _hash_unit(row: Any, unit: Any) -> Any:
     """What `randomness.keep_units` compares, as uint32 in the order of int32; all stays 32 bits wide."""
     mixed = np.uint32((row ^ unit) * np.uint32(0x7FEB352D))
     high = np.uint32(np.int32(mixed) >> np.int32(15))  # as of a signed number
@@ -62,20 +64,20 @@ def _hash_unit(row: AnyArray, unit: AnyArray) -> AnyArray:
 
 
 @compiled
-def _fill_kept(rows: AnyArray, units: AnyArray, threshold: AnyArray, bits: AnyArray, out: AnyArray) -> None:
+def _fill_kept(rows: AnyArray, units: AnyArray, threshold: Any, bits: Any, out: AnyArray) -> None:
     for row in range(len(rows)):
         for unit in range(len(units)):
             out[row, unit] = bits if _hash_unit(rows[row], units[unit]) >= threshold else 0
 
 
 @compiled
-def _widen(bits: AnyArray, shift: AnyArray) -> AnyArray:
+def _widen(bits: Any, shift: Any) -> Any:
     """The float32 of these bits: bfloat16's (16 to shift) or its own (0)."""
     return np.uint32(np.uint32(bits) << shift).view(np.float32)
 
 
 @compiled
-def _narrow(value: AnyArray, shift: AnyArray, half: AnyArray) -> AnyArray:
+def _narrow(value: Any, shift: Any, half: Any) -> Any:
     """The reverse of `_widen`, rounded to the nearest, to the even one of two; `half` of the last digit."""
     bits = np.float32(value).view(np.uint32)
     odd = (bits >> shift) & np.uint32(half > 0)
@@ -84,26 +86,26 @@ def _narrow(value: AnyArray, shift: AnyArray, half: AnyArray) -> AnyArray:
 
 @compiled
 def _drop_rows(
-    x: AnyArray, bias: AnyArray, rows: AnyArray, units: AnyArray, threshold: AnyArray, kept: AnyArray,
-    base: AnyArray, shift: AnyArray, half: AnyArray, sums: AnyArray, squares: AnyArray,
+    x: AnyArray, bias: AnyArray, rows: AnyArray, units: AnyArray, threshold: Any, kept: Any,
+    shift: Any, half: Any, sums: Floats, squares: Floats,
 ) -> None:  # fmt: skip
     zero = np.float32(0.0)
     for row in range(len(rows)):
         line = row // BLOCK
         for unit in range(len(units)):
             value = _widen(x[row, unit], shift) + bias[unit]
-            stays = _hash_unit(rows[row], units[unit]) >= threshold and not value <= zero  # NaN stays
+            stays = (_hash_unit(rows[row], units[unit]) >= threshold) & (not value <= zero)  # NaN stays
             bits = _narrow(value * kept if stays else zero, shift, half)
             x[row, unit] = bits
-            apart = _widen(bits, shift) - base[unit]
-            sums[line, unit] += apart
-            squares[line, unit] += apart * apart
+            wide = np.float64(_widen(bits, shift))
+            sums[line, unit] += wide
+            squares[line, unit] += wide * wide
 
 
 @compiled
 def _pull_rows(
-    grad: AnyArray, x: AnyArray, kept: AnyArray, level: AnyArray, slope: AnyArray,
-    shift: AnyArray, half: AnyArray, sums: AnyArray,
+    grad: AnyArray, x: AnyArray, kept: Any, level: AnyArray, slope: AnyArray,
+    shift: Any, half: Any, sums: Floats,
 ) -> None:  # fmt: skip
     zero = np.float32(0.0)
     for row in range(len(x)):
@@ -122,40 +124,32 @@ def fill_kept(rows: AnyArray, units: AnyArray, dropout: float, bits: int, out: A
     `rows` and `units` are int32, `out` an unsigned view of the factors.
     """
     names, threshold, word = rows.view(np.uint32), np.uint32(round(dropout * 2**32)), np.uint32(bits)
-    _share_rows(
-        lambda part: _fill_kept(names[part], units.view(np.uint32), threshold, word, out[part]), len(rows)
-    )
+    _share_rows(lambda part: _fill_kept(names[part], units.view(np.uint32), threshold, word, out[part]), out)
 
 
 def drop_rows(
     x: AnyArray, bias: AnyArray, rows: AnyArray, units: AnyArray, dropout: float
 ) -> tuple[Floats, Floats]:
-    """`max(x + bias, 0)`, dropped out by the keys of rows and units, in place; its mean and variance over rows.
+    """`max(x + bias, 0)`, dropped out by the keys of rows and units, in place; its mean and variance.
 
     `x` holds the bits of float32 (uint32) or bfloat16 (uint16) `[rows, units]`, `bias` is float32, `rows` and
-    `units` are int32. Sums are taken over blocks of rows, of the differences from the first row, and blocks are
-    added up in float64: the same on any number of threads. NaN stays NaN.
+    `units` are int32. Mean and variance are over rows, from float64 sums of blocks of them: the same bits on
+    any number of threads. NaN stays NaN.
     """
     names, threshold = rows.view(np.uint32), np.uint32(round(dropout * 2**32))
     kept, (shift, half) = np.float32(1.0 / (1.0 - dropout)), _describe(x)
-    base = np.zeros(len(units), dtype=np.float32)
     sums, squares = _make_sums(x), _make_sums(x)
 
-    def work(part: slice, x: AnyArray = x) -> None:
+    def work(part: slice) -> None:
         lines = slice(part.start // BLOCK, None)
         _drop_rows(
-            x[part], bias, names[part], units.view(np.uint32), threshold, kept, base, shift, half,
+            x[part], bias, names[part], units.view(np.uint32), threshold, kept, shift, half,
             sums[lines], squares[lines],
         )  # fmt: skip
 
-    first = x[:1].copy()
-    work(slice(0, 1), first)
-    base[:] = (first.astype(np.uint32) << shift).view(np.float32)[0]
-    sums[0] = squares[0] = 0.0
-    _share_rows(work, len(rows))
-    mean = sums.sum(0, dtype=np.float64) / len(rows)
-    variance = squares.sum(0, dtype=np.float64) / len(rows) - mean**2
-    return mean + base, np.maximum(variance, 0.0)
+    _share_rows(work, x)
+    mean = sums.sum(0) / len(rows)
+    return mean, np.maximum(squares.sum(0) / len(rows) - mean**2, 0.0)
 
 
 def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slope: AnyArray) -> Floats:
@@ -171,29 +165,34 @@ def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slop
         lines = slice(part.start // BLOCK, None)
         _pull_rows(grad[part], x[part], kept, level, slope, shift, half, sums[lines])
 
-    _share_rows(work, len(x))
-    return np.asarray(sums.sum(0, dtype=np.float64))
+    _share_rows(work, x)
+    return np.asarray(sums.sum(0))
 
 
-def _make_sums(x: AnyArray) -> AnyArray:
-    """Zeros for each block of rows, float32 `[blocks, units]`."""
-    return np.zeros((-(-len(x) // BLOCK), x.shape[1]), dtype=np.float32)
+def _make_sums(x: AnyArray) -> Floats:
+    """Zeros for each block of rows, `[blocks, units]`."""
+    return np.zeros((-(-len(x) // BLOCK), x.shape[1]))
 
 
-def _describe(bits: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _describe(bits: AnyArray) -> tuple[Any, Any]:
     """How far these are to be shifted to be float32's, and half of their last digit, less one."""
     short = bits.dtype == np.uint16
     return np.uint32(16 if short else 0), np.uint32(0x7FFF if short else 0)
 
 
-def _share_rows(work: Callable[[slice], None], rows: int) -> None:
-    """Blocks of rows, some to each thread."""
+def _share_rows(work: Callable[[slice], None], x: AnyArray) -> None:
+    """Blocks of rows, some to each thread if there are many numbers."""
     from placings.threads import count_threads, map_in_order
 
-    threads = count_threads() if rows > BLOCK else 1
-    step = max(1, -(-rows // (threads * BLOCK))) * BLOCK
-    parts = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-    for _ in map_in_order(work, parts, threads=threads):
+    threads = count_threads() if x.size >= MANY else 1
+    step = -(-len(x) // (threads * BLOCK)) * BLOCK
+    parts = [slice(start, min(start + step, len(x))) for start in range(0, len(x), step or 1)]
+
+    def run(part: slice) -> None:
+        with np.errstate(over="ignore"):  # hashes wrap round, compiled or not
+            work(part)
+
+    for _ in map_in_order(run, parts, threads=threads):
         pass
 
 

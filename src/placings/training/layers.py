@@ -1,8 +1,8 @@
 """Layers that know packed rows: batch norm over real rows, dropout keyed by row; on a CPU both at once.
 
-A large batch on a CPU is slow less by its products than by all that passes over its numbers in between. So
-there `relu_and_drop` makes one pass of bias, activation, dropout and the moments that the next batch norm asks
-for, and `RowNorm.fold` puts the norm itself into the weights of the linear layer behind it.
+A large batch on a CPU loses much of its time between the products of matrices, in all that passes over its
+numbers once more. So there `relu_and_drop` makes one pass of bias, activation, dropout and the moments that
+the next batch norm asks for, and `RowNorm.fold` puts that norm into the weights of the layer behind it.
 """
 
 from __future__ import annotations
@@ -42,25 +42,29 @@ class RowNorm(nn.BatchNorm1d):
         scale = torch.rsqrt(variance + self.eps) * self.weight
         return ((x.float() - mean) * scale + self.bias).to(x.dtype)
 
-    def fold(self, x: Tensor, linear: nn.Linear, moments: Moments | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows, weight and bias such that their linear function is `linear` of the normed rows, in training.
+    def fold(
+        self, x: Tensor, linear: nn.Linear, moments: Moments | None, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows, weight (both of `dtype`) and float32 bias: their product is `linear` of the normed rows.
 
-        With the rows' moments they are left as they are. Without, they are centred and scaled, which keeps what
-        is small beside a large mean, and only what is learned goes into the weights: rows that nothing learned
-        has touched then need no gradient.
+        With the rows' moments they are left as they are. Without, they are centred and scaled, which keeps
+        what is small beside a large mean, and only what is learned goes into the weights: rows that nothing
+        learned has touched then need no gradient. For training alone.
         """
-        weight, bias = linear.weight, linear.bias
-        given = moments is not None
+        count = torch.tensor(float(len(x)))
+        bias = linear.bias + linear.weight @ self.bias
         if moments is None:
             mean = x.mean(0)
-            x = x - mean
-            moments = Moments(mean, x.square().mean(0))
-        self._remember(moments.mean.detach(), moments.variance.detach(), torch.tensor(float(len(x))))
-        scale = torch.rsqrt(moments.variance + self.eps)
-        if not given:
-            return x * scale, weight * self.weight, bias + weight @ self.bias
-        scale = scale * self.weight
-        return x, weight * scale, bias + weight @ (self.bias - scale * moments.mean)
+            apart = x - mean
+            variance = apart.square().mean(0)
+            self._remember(mean.detach(), variance.detach(), count)
+            x = apart * torch.rsqrt(variance + self.eps)
+            return x.to(dtype), (linear.weight * self.weight).to(dtype), bias
+        self._remember(moments.mean.detach(), moments.variance.detach(), count)
+        scale = torch.rsqrt(moments.variance + self.eps) * self.weight
+        weight = (linear.weight * scale).to(dtype)
+        # by the weight as it was rounded: so its error meets x − mean, not a large mean
+        return x, weight, bias - weight.float() @ moments.mean
 
     def _measure(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor, Tensor]:
         """Mean and variance over real rows, and how many those are."""
@@ -128,7 +132,12 @@ class RowDropout(nn.Module):
 
 def can_fuse(x: Tensor, packed: Packed | None) -> bool:
     """Whether `relu_and_drop` is for these rows: on a CPU, all of them real, all in this process."""
-    if packed is None or packed.live is not None or packed.reduce is not None or torch.compiler.is_compiling():
+    if (
+        packed is None
+        or packed.live is not None
+        or packed.reduce is not None
+        or torch.compiler.is_compiling()
+    ):
         return False
     if x.device.type != "cpu" or x.dtype != torch.float32 or not len(x):
         return False

@@ -281,7 +281,7 @@ def _resume(
 ) -> tuple[int, History, float, dict[str, Tensor]]:
     if path is not None and job.processes.rank == 0:
         sweep_leftovers(path)
-    found = None if path is None else read_checkpoint(path, mark)
+    found = None if path is None else read_checkpoint(path, mark, job.processes)
     if found is None:
         return 0, History(), -np.inf, {}
     device = job.source.device

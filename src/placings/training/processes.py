@@ -66,10 +66,28 @@ class Processes:
         torch.distributed.broadcast(same, 0)
         return float(same)
 
+    def share_bytes(self, content: bytes | None) -> bytes | None:
+        """The first process's bytes, or None if it has none."""
+        if self.count == 1:
+            return content
+        size = torch.tensor(-1 if content is None else len(content), device=_where())
+        torch.distributed.broadcast(size, 0)
+        if size < 0:
+            return None
+        if self.rank == 0 and content is not None:
+            sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(_where())
+        else:
+            sent = torch.empty(int(size), dtype=torch.uint8, device=_where())
+        torch.distributed.broadcast(sent, 0)
+        return sent.cpu().numpy().tobytes()
+
     def wait(self) -> None:
         """Until all are here."""
         if self.count > 1:
             torch.distributed.barrier()
+
+
+ALONE = Processes()
 
 
 class _AddUp(torch.autograd.Function):

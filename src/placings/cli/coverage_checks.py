@@ -1,0 +1,210 @@
+"""`placings coverage init` and `check`: limits made from reference data, and the gate that holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from placings.cli.coverage_options import (
+    AsJson,
+    By,
+    Engine,
+    Event,
+    Events,
+    Features,
+    Html,
+    Ignore,
+    NoData,
+    Position,
+    Reference,
+    Rule,
+    Sample,
+    Seed,
+    Since,
+    Time,
+    Until,
+    Watermark,
+    Window,
+    Within,
+    Zone,
+    find_watermark,
+    gather_counting,
+    name_table,
+    parse_features,
+    print_text,
+    read_importances,
+)
+
+SAID_NO = 3  # exit code
+SHOWN = 10  # reasons
+
+
+def init_limits(
+    events: Events,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The YAML file to write.")] = Path("limits.yaml"),
+    margin: Annotated[
+        float | None, typer.Option(min=0.0, max=0.99, help="So far below what is usual: 0.1 is 10 points.")
+    ] = None,
+    min_events: Annotated[int | None, typer.Option(min=1, help="Judge from so many events on; 50.")] = None,
+    features: Features = None,
+    event: Event = None,
+    within: Within = None,
+    by: By = None,
+    rule: Rule = None,
+    position: Position = None,
+    ignore: Ignore = None,
+    sample: Sample = None,
+    engine: Engine = None,
+    time: Time = None,
+    window: Window = None,
+    zone: Zone = None,
+    since: Since = None,
+    until: Until = None,
+    watermark: Watermark = None,
+    reference: Reference = None,
+    seed: Seed = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a file of limits from a log of healthy days: how far each feature's coverage may fall.
+
+    The file also keeps how coverage was counted, so that check needs no options. With --time (take four
+    weeks) it knows how much days differ. With --reference importances are kept beside the limits.
+
+    \b
+    Examples:
+      placings coverage init 'logs/*.parquet' --event search_id --time ts --by region -o limits.yaml
+      placings coverage init events.parquet --event search_id --margin 0.05
+      placings coverage init events.parquet --features top:20 --reference runs/first/model
+    """
+    from placings.errors import BadFile
+    from placings.feco.references import make_limits
+
+    if out.exists() and not overwrite:
+        raise BadFile(out, "is there already, perhaps edited. Name another with -o, or pass --overwrite.")
+    counting = gather_counting(
+        event=event, within=within, by=by, rule=rule, position=position, ignore=ignore, sample=sample,
+        seed=seed, engine=engine, time=time, window=window, zone=zone, since=since, until=until,
+    )  # fmt: skip
+    chosen: dict[str, Any] = {"margin": margin, "min_events": min_events}
+    made: dict[str, Any] = {"from": " ".join(events)}
+    made |= {name: counting[name] for name in ("since", "until") if name in counting}
+    limits = make_limits(
+        name_table(events), parse_features(features), importances=read_importances(reference),
+        watermark=find_watermark(watermark) if time is not None else None, made=made, bundle=reference,
+        **{name: value for name, value in chosen.items() if value is not None}, **counting,
+    )  # fmt: skip
+    limits.write(out)
+    if as_json:
+        from placings.evaluation.rendering import write_json
+
+        typer.echo(write_json(limits.to_dict()))
+        return
+    print_text(limits.table())
+    typer.echo(f"written to {out}")
+
+
+def check_events(
+    events: Events,
+    limits: Annotated[
+        Path | None, typer.Option(help="Limits, as `placings coverage init` writes them.", metavar="FILE")
+    ] = None,
+    reference: Reference = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=0.99, help="With --reference: so far below its coverage in training; 0.1."),
+    ] = None,
+    min_events: Annotated[int | None, typer.Option(min=1, help="Judge from so many events on.")] = None,
+    no_data: Annotated[
+        NoData, typer.Option("--no-data", help="What a feature without data means.")
+    ] = NoData.fail,
+    event: Event = None,
+    within: Within = None,
+    by: By = None,
+    rule: Rule = None,
+    position: Position = None,
+    sample: Sample = None,
+    engine: Engine = None,
+    time: Time = None,
+    window: Window = None,
+    zone: Zone = None,
+    since: Since = None,
+    until: Until = None,
+    watermark: Watermark = None,
+    seed: Seed = 0,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Print every finding, not the reasons only.")
+    ] = False,
+    html: Html = None,
+    as_json: AsJson = False,
+) -> None:
+    """Is any feature below its limit? Exit code 3 if so, 0 if not: for cron, CI, and before training.
+
+    A feature fails when the whole interval of its coverage lies below its limit, with enough events. Windows
+    that end after the watermark are not judged. The limits are a file's, or a saved ranker's coverage in
+    training (share of rows) less a margin.
+
+    \b
+    Examples:
+      placings coverage check logs/2024-02-15.parquet --limits limits.yaml
+      placings coverage check --reference runs/first/model events.parquet --event search_id
+      placings coverage check 'logs/*.parquet' --limits limits.yaml --since 2024-02-01 --no-data warn --json
+    """
+    from placings.feco.gate import check_coverage
+    from placings.feco.references import take_limits
+
+    if (limits is None) == (reference is None):
+        raise typer.BadParameter("name one of --limits and --reference.")
+    held = take_limits(limits if limits is not None else reference, margin=margin, min_events=min_events)
+    timed = time or held.counting.get("time")
+    counting: dict[str, Any] = gather_counting(
+        event=event, within=within, by=by, rule=rule, position=position, sample=sample, seed=seed,
+        engine=engine, time=timed, window=window, zone=zone, since=since, until=until,
+    )  # fmt: skip
+    mark = find_watermark(watermark) if timed else None
+    verdict = check_coverage(name_table(events), held, no_data=no_data.value, watermark=mark, **counting)
+    if html is not None:
+        _write_page(html, events, held, verdict, counting, mark)
+    if as_json:
+        typer.echo(verdict.to_json())
+    elif show_all:
+        print_text(verdict.table(top=None))
+    else:
+        print_verdict(verdict)
+    if not verdict.passed:
+        raise typer.Exit(SAID_NO)
+
+
+def print_verdict(verdict: Any, *, err: bool = False) -> None:
+    """The summary, the reasons, what is low or silent though it passed, and the notes."""
+    lines = [verdict.summary]
+    lines += [f"  {reason}" for reason in verdict.reasons[:SHOWN]]
+    more = len(verdict.reasons) - SHOWN
+    lines += [f"  and {more} more; --all prints them"] if more > 0 else []
+    told = {id(finding) for finding in verdict.failures}
+    watched = [
+        finding
+        for finding in verdict.findings
+        if finding.state in ("low", "no data") and id(finding) not in told and verdict.no_data != "ignore"
+    ]
+    lines += [f"  {finding.state}: {finding.reason}" for finding in watched[:5]]
+    lines += verdict.notes
+    if err:
+        typer.echo("\n".join(lines), err=True)
+    else:
+        print_text("\n".join(lines))
+
+
+def _write_page(
+    html: Path, events: list[str], held: Any, verdict: Any, given: dict[str, Any], mark: Any
+) -> None:
+    from placings.feco.score import coverage
+    from placings.report.coverage_page import write_coverage_page
+
+    counting = {"rule": held.rules, **held.counting, **given}
+    if counting.get("time") is None:
+        counting = {name: value for name, value in counting.items() if name not in ("window", "zone")}
+    found = coverage(name_table(events), list(held.features), **counting)
+    write_coverage_page(html, found, title="Coverage check", watermark=mark, verdict=verdict)

@@ -1,0 +1,339 @@
+"""`placings coverage degrade` and `risk`: what lost coverage would cost, and what it costs today."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from placings.cli.coverage_options import (
+    AsJson,
+    By,
+    Engine,
+    Event,
+    Html,
+    Position,
+    Rule,
+    Since,
+    Time,
+    Until,
+    Watermark,
+    Window,
+    Within,
+    Zone,
+    find_watermark,
+    gather_counting,
+    name_table,
+    parse_rule,
+    print_text,
+)
+from placings.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from placings.feco.alerts import Alerts
+    from placings.feco.exposure import Risk
+    from placings.feco.results import Coverage
+
+
+class Where(StrEnum):
+    """Which data lose the feature."""
+
+    test = "test"
+    train_and_test = "train+test"
+    both = "both"
+
+
+class Unit(StrEnum):
+    """What goes dark."""
+
+    event = "event"
+    row = "row"
+
+
+class Of(StrEnum):
+    """Of which the share is taken."""
+
+    covered = "covered"
+    all = "all"
+
+
+class Jointly(StrEnum):
+    """How features go dark with each other."""
+
+    independent = "independent"
+    together = "together"
+
+
+class Format(StrEnum):
+    """How the table is printed."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+
+
+Model = Annotated[Path, typer.Argument(help="A saved ranker's folder.")]
+Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
+Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
+Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
+Value = Annotated[str, typer.Option(help="What stands in place of a lost value: 0, nan, a number.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same masks.")]
+
+
+def degrade_model(
+    model: Model,
+    test: Annotated[Path, typer.Argument(help="Labelled test data: a file, or a collection's folder.")],
+    train: Annotated[
+        Path | None, typer.Option(help="Training data, to retrain on (--where train+test).", metavar="DATA")
+    ] = None,
+    features: Annotated[
+        str, typer.Option(help="Names with commas, top:3, random:top:10, or several of these.")
+    ] = "top:3",
+    drops: Annotated[str, typer.Option(help="Shares that lose the feature, with commas.")] = "0.05,0.25,0.5",
+    where: Annotated[Where, typer.Option(help="Mask the test data, or retrain as well.")] = Where.test,
+    unit: Annotated[Unit, typer.Option(help="What goes dark: whole searches or single rows.")] = Unit.event,
+    of: Annotated[Of, typer.Option(help="Of those that have the feature, or of all.")] = Of.covered,
+    value: Value = "0",
+    rule: Rule = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Draw the masks so often; 20, or 3 where every draw retrains.")
+    ] = None,
+    metrics: Annotated[str, typer.Option(help="What to judge by, with commas.")] = "ndcg@4,ndcg@8",
+    qid: Qid = None,
+    label: Label = None,
+    missing: Missing = None,
+    seed: Seed = 0,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw loss against drop into this .svg file.", metavar="SVG")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How the table is printed.")] = Format.text,
+    as_json: AsJson = False,
+) -> None:
+    """What would it cost if a feature lost some of its coverage? The coverage paper's tables, for any model.
+
+    \b
+    Examples:
+      placings coverage degrade runs/first/model test.txt
+      placings coverage degrade runs/first/model test.txt --features top:1,random:top:10 --drops 0.25,0.5
+      placings coverage degrade runs/first/model test.txt --train train.txt --where both --figure drop.svg
+    """
+    import sys
+
+    from placings.cli.loading import read_data, split_names
+    from placings.feco.degradation import degrade
+    from placings.rankers.bundles import load
+
+    places = ["test", "train+test"] if where is Where.both else [where.value]
+    if "train+test" in places and train is None:
+        raise typer.BadParameter(f"--where {where.value} retrains, so it needs --train with training data.")
+    reading: dict[str, Any] = {"qid": qid, "label": label, "missing": missing}
+    ranker = load(model)
+    found = degrade(
+        ranker, None if train is None else read_data(train, **reading), read_data(test, **reading),
+        [parse_place(name) for name in split_names(features)], drops=parse_shares(drops), where=places,
+        value=parse_number(value, "--value"), of=of.value, unit=unit.value,
+        rule="non_zero" if rule is None else parse_rule(rule),
+        draws=None if draws is None else dict.fromkeys(places, draws), metrics=split_names(metrics),
+        random_state=seed, progress=sys.stderr.isatty(),
+    )  # fmt: skip
+    if figure is not None:
+        from placings.evaluation.runs import write_text
+        from placings.report.coverage_figures import draw_degradation
+
+        write_text(figure, draw_degradation(found) + "\n")
+    if as_json:
+        from placings.evaluation.rendering import write_json
+
+        typer.echo(write_json(found.to_dict()))
+        return
+    print_text(found.table(format.value))
+
+
+def estimate_cost(
+    model: Model,
+    labelled: Annotated[
+        Path, typer.Argument(help="Labelled data that stand for today's searches.", metavar="LABELLED")
+    ],
+    today: Annotated[
+        list[str], typer.Option(help="Today's log, or a store's folder; may be repeated.", metavar="EVENTS")
+    ],
+    usual: Annotated[
+        list[str] | None, typer.Option(help="The log of healthy days; may be repeated.", metavar="EVENTS")
+    ] = None,
+    event: Event = None,
+    within: Within = None,
+    by: By = None,
+    rule: Rule = None,
+    position: Position = None,
+    engine: Engine = None,
+    time: Time = None,
+    window: Window = None,
+    zone: Zone = None,
+    since: Since = None,
+    until: Until = None,
+    watermark: Watermark = None,
+    metric: Annotated[str, typer.Option(help="The metric at risk.")] = "ndcg@10",
+    value: Value = "0",
+    jointly: Annotated[
+        Jointly, typer.Option(help="Features go dark each by itself, or in the same searches.")
+    ] = Jointly.independent,
+    draws: Annotated[int, typer.Option(min=1, help="Draw the masks so often.")] = 20,
+    qid: Qid = None,
+    label: Label = None,
+    missing: Missing = None,
+    seed: Seed = 0,
+    html: Html = None,
+    format: Annotated[Format, typer.Option(help="How the table is printed.")] = Format.text,
+    as_json: AsJson = False,
+) -> None:
+    """What does today's coverage cost? The metric at risk, by feature and in all, with intervals.
+
+    With --time the last finished window is today, and the windows before it are usual; else all of --today
+    is today, and usual is --usual or the labelled data's own coverage. Features are those of the model.
+
+    \b
+    Examples:
+      placings coverage risk runs/first/model judged.txt --today logs/2024-02-15.parquet --event search_id
+      placings coverage risk model/ judged.parquet --today 'logs/*.parquet' --event search_id --time ts
+      placings coverage risk runs/first/model judged.txt --today coverage/ --json
+    """
+    from placings.cli.coverage_history import read_coverage
+    from placings.feco.history import FILE, open_history
+    from placings.feco.score import coverage
+    from placings.rankers.bundles import load
+
+    counting = gather_counting(
+        event=event, within=within, by=by, rule=rule, position=position, engine=engine, time=time,
+        window=window, zone=zone, since=since, until=until,
+    )  # fmt: skip
+    names = list(load(model).feature_names_)
+    if len(today) == 1 and (Path(today[0]) / FILE).is_file():
+        found = read_coverage(open_history(today[0]), since=since, until=until)
+    else:
+        found = coverage(name_table(today), names, **counting)
+    healthy = None
+    if usual:
+        kept = {
+            key: each for key, each in counting.items() if key not in ("time", "window", "since", "until")
+        }
+        healthy = coverage(name_table(usual), names, **kept).to_pandas()
+    risk = estimate_today(
+        model, labelled, found, watermark=find_watermark(watermark), usual=healthy, metric=metric,
+        value=parse_number(value, "--value"), jointly=jointly.value, draws=draws, seed=seed,
+        reading={"qid": qid, "label": label, "missing": missing},
+    )  # fmt: skip
+    if html is not None:
+        from placings.report.coverage_page import write_coverage_page
+
+        write_coverage_page(html, found, title="Coverage at risk", risk=risk)
+    if as_json:
+        typer.echo(risk.to_json())
+        return
+    print_text(risk.table(format.value))
+
+
+def estimate_today(
+    model: Path | None,
+    labelled: Path,
+    found: Coverage,
+    *,
+    watermark: Any = None,
+    usual: pd.DataFrame | None = None,
+    alerts: Alerts | None = None,
+    metric: str = "ndcg@10",
+    value: float = 0.0,
+    jointly: str = "independent",
+    draws: int = 20,
+    seed: int = 0,
+    reading: dict[str, Any] | None = None,
+) -> Risk:
+    """Coverage at risk of the last finished window against the windows before it, on labelled data."""
+    import sys
+
+    from placings.cli.loading import read_data
+    from placings.feco.risk import estimate_risk
+    from placings.rankers.bundles import load
+
+    data = read_data(labelled, **(reading or {}))
+    rules = set(found.rules.values())
+    if len(rules) > 1:
+        raise BadInput(f"coverage at risk needs one rule for all features. Got {len(rules)} of them.")
+    unit = "row" if found.unit.startswith("row") else "event"
+    if unit == "event" and ("all rows" in found.unit or "first" in found.unit):
+        raise BadInput("coverage at risk knows events of which any row has the feature, or rows. Got others.")
+    by = [name for name in found.by if name in data.segments]
+    today, before = split_today(found, watermark, alerts)
+    ranker = load(Path(str(model)))
+    return estimate_risk(
+        ranker, data, _pool(today, by), by=by, usual=_pool(usual if usual is not None else before, by),
+        features=[name for name in found.features if name in data.feature_names], metric=metric, unit=unit,
+        rule=rules.pop(), value=value, jointly=jointly, draws=draws, name=labelled.name, random_state=seed,
+        progress=sys.stderr.isatty(),
+    )  # fmt: skip
+
+
+def split_today(
+    found: Coverage, watermark: Any, alerts: Alerts | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """The last finished window, and the windows before it (before what is still wrong, where alerts know).
+
+    Without windows everything is today, and nothing is known of before.
+    """
+    from placings.feco.references import find_finished
+
+    frame = found.to_pandas()
+    if "window" not in frame:
+        return frame, None
+    frame = frame[find_finished(frame, watermark, found, None)]
+    if not len(frame):
+        raise BadInput(f"no window ended by the watermark {watermark}. Wait, or give a later one.")
+    last = frame["window"].max()
+    onset = last
+    for incident in alerts.incidents if alerts is not None else ():
+        if incident.ongoing:
+            onset = min(onset, type(last)(incident.onset))
+    before = frame[frame["window"] < onset]
+    return frame[frame["window"] == last], before if len(before) else None
+
+
+def _pool(frame: pd.DataFrame | None, by: list[str]) -> pd.DataFrame | None:
+    """One row a feature and segment: windows, and segments that the labelled data lack, together."""
+    from placings.feco.intervals import wilson_interval
+
+    if frame is None:
+        return None
+    sums = (
+        frame.groupby(["feature", *by], sort=False, dropna=False)[["events", "covered"]].sum().reset_index()
+    )
+    low, high = wilson_interval(sums["covered"], sums["events"])
+    share = sums["covered"] / sums["events"].where(sums["events"] > 0)
+    pooled: pd.DataFrame = sums.assign(coverage=share, low=low, high=high)
+    return pooled
+
+
+def parse_shares(text: str) -> tuple[float, ...]:
+    """`0.05,0.25` as numbers.
+
+    >>> parse_shares("0.05, 0.5")
+    (0.05, 0.5)
+    """
+    return tuple(parse_number(part, "--drops") for part in text.split(",") if part.strip())
+
+
+def parse_number(text: str, option: str) -> float:
+    """A number; `nan` is one."""
+    try:
+        return math.nan if text.strip().lower() == "nan" else float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{option} takes numbers. Got {text!r}.") from None
+
+
+def parse_place(name: str) -> str | int:
+    """A feature's name, or with `#` its place from 0."""
+    return int(name[1:]) if name.startswith("#") and name[1:].isdigit() else name

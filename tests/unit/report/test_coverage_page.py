@@ -1,0 +1,123 @@
+"""The coverage page: each part is there if its data are, nothing comes from elsewhere, names are escaped."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import placings as pg
+from placings.feco.alerts import find_alerts
+from placings.feco.gate import check_coverage
+from placings.feco.results import Coverage
+from placings.feco.risk import estimate_risk
+from placings.feco.segments import compare_ages, trace_launch
+from placings.report.coverage_page import draw_path, write_coverage_page
+
+DAYS, EVENTS = 22, 150
+ODD = "<b>$rating$</b>"
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    """Two features and two regions; the odd one goes dark in the north on the last day."""
+    rng = np.random.default_rng(1)
+    number = np.arange(DAYS * EVENTS)
+    time = pd.Timestamp("2024-03-01") + pd.to_timedelta(number * 86_400 // EVENTS, unit="s")
+    made = pd.DataFrame(
+        {
+            "ts": time,
+            "region": np.where(number % 2, "north", "south"),
+            "first_seen": time.normalize() - pd.to_timedelta(number % 60, unit="D"),
+            "clicks": (rng.random(len(number)) < 0.3 + (number % 60) / 100).astype(float),
+            ODD: (rng.random(len(number)) < 0.9).astype(float),
+        }
+    )
+    late = (made["ts"] >= "2024-03-22") & (made["region"] == "north")
+    made.loc[late, ODD] = 0.0
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(log: pd.DataFrame) -> Coverage:
+    return pg.coverage(log, ["clicks", ODD], by="region", time="ts")
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r'<h2 id="([a-z-]+)">', page)
+
+
+def test_a_plain_count_has_features_and_how_they_were_counted(log: pd.DataFrame, tmp_path: Path) -> None:
+    plain = pg.coverage(log, ["clicks", ODD])
+    page = write_coverage_page(tmp_path / "page.html", plain).read_text()
+    assert headings(page) == ["features", "how"]
+    assert "Covered: present and not 0. Unit: row." in page
+    assert page.count('class="bar"') == 2
+
+
+def test_windows_bring_trends_and_movers_segments_a_heat_map(found: Coverage, tmp_path: Path) -> None:
+    page = write_coverage_page(tmp_path / "page.html", found).read_text()
+    assert headings(page) == ["features", "movers", "trends", "segments", "how"]
+    assert "moving average over 7d" in page
+    heat = re.search(r'<table id="heat">.*?</table>', page, re.S)
+    assert heat is not None
+    assert heat[0].count('class="heat"') == 4
+    assert re.search(r"−1\d points", heat[0])  # one dark day of seven
+
+
+def test_every_part_that_is_given_is_drawn(log: pd.DataFrame, found: Coverage, tmp_path: Path) -> None:
+    data = pg.make_ranking(40, n_features=2, mean_size=8, random_state=0).data
+    data = data.replace(feature_names=["clicks", ODD])
+    ranker = pg.LinearRanker("ridge").fit(data)
+    today = pd.DataFrame({"feature": ["clicks", ODD], "coverage": [0.2, 1.0], "events": 1000})
+    shared = {"time": "ts"}
+    page = write_coverage_page(
+        tmp_path / "page.html",
+        found,
+        alerts=find_alerts(found),
+        ages=compare_ages(log, ["clicks"], first_seen="first_seen", **shared),
+        launches=trace_launch(log, ["clicks"], launched="first_seen", **shared),
+        risk=estimate_risk(ranker, data, today, draws=2, bootstrap=50),
+        verdict=check_coverage(found, {"features": {"clicks": 0.2}}),
+        importances={"clicks": 1.0, ODD: 2.0},
+    ).read_text()
+    parts = ["gate", "incidents", "features", "movers", "trends", "segments", "cold-start", "risk", "how"]
+    assert headings(page) == parts
+    assert re.findall(r'<a href="#([a-z-]+)"', page) == parts
+    assert "since 2024-03-22" in page
+    assert "docs/coverage_alerts.md#a-severe-drop" in page
+    order = re.findall(r'<tr><td class="text">(.*?)</td><td class="text"><span class="bar">', page)
+    assert order == ["&lt;b&gt;$rating$&lt;/b&gt;", "clicks"]  # the important one first
+
+
+def test_names_are_text_and_nothing_is_fetched(found: Coverage, tmp_path: Path) -> None:
+    page = write_coverage_page(tmp_path / "page.html", found, title="a <script>", alerts=find_alerts(found))
+    text = page.read_text()
+    assert "<b>$rating$</b>" not in text
+    assert "<script" not in text
+    assert not re.search(r"""(src|href|url\(|@import)[\s="'(]*(https?:)?//""", text)
+
+
+def test_unfinished_windows_are_said_and_in_no_average(found: Coverage, tmp_path: Path) -> None:
+    page = write_coverage_page(tmp_path / "page.html", found, watermark="2024-03-22T12:00").read_text()
+    assert "not finished by the watermark, so in no average: 2024-03-22" in page
+    assert "The windows from 2024-03-15 to 2024-03-21 against the 7 before." in page
+
+
+def test_an_empty_log_makes_a_page_too(log: pd.DataFrame, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="no event to count"):
+        empty = pg.coverage(log.head(0), ["clicks"], time="ts")
+    page = write_coverage_page(tmp_path / "page.html", empty).read_text()
+    assert "no data" in page
+
+
+def test_the_same_log_gives_the_same_page(found: Coverage, tmp_path: Path) -> None:
+    one, other = (write_coverage_page(tmp_path / name, found).read_text() for name in ("a.html", "b.html"))
+    assert one == other
+
+
+def test_a_line_has_gaps_where_there_were_no_events() -> None:
+    assert draw_path(np.array([0.0, 0.5, np.nan, 1.0]), 30, 12).count("M") == 2

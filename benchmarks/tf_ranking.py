@@ -8,9 +8,10 @@ tensorflow-ranking==0.5.5`. It runs as a process of its own; see tf_ranking_peer
 The network is that of preset zhuang2020 (1024-512-256, batch norm in front of each layer, dropout 0.5) on
 log1p features; the loss is ApproxNDCG under 8 Gumbel draws (TF-Ranking knows no cutoff), AdaGrad with initial
 accumulators of 0.1, batches of 128 lists of at most 200 rows. Data are generated with MSLR's character. In
-each round all systems train one after the other for all steps from one set of weights on the same batches;
-the next round has another seed. Speed counts real rows, not padding; medians of the rounds are compared. CPU
-seconds of a step are printed too: other work on the machine stretches the wall clock more than them.
+each round all systems train from one set of weights on the same batches, taking turns of a few steps, so that
+other work on the machine meets all of them; the next round has another seed. Speed counts real rows, not
+padding. The ratio is the median over turns of the ratio of a turn; beside it stand the quarters. CPU seconds
+of a step are printed too: other work stretches the wall clock more than them.
 
 TF-Ranking runs as a graph (`tf.function`) on ragged tensors: real rows alone pass its network, as ours do.
 `--padded` times padded lists too, which take it about twice as long (XLA, tried by hand, does not make them
@@ -30,11 +31,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -62,6 +63,7 @@ from placings.training.steps import Job, take_steps
 from placings.transforms import Raw
 
 SETTINGS = settle("zhuang2020", {"loss": "approx_ndcg"})
+TURN = 5  # steps that a system takes before the next one has its turn
 WANTED = {"placings float32": 1.2, "placings bfloat16": 2.0}
 
 
@@ -86,8 +88,8 @@ def set_up(data: RankingData, steps: int, seed: int, lr: float, precision: str, 
     return _set_up(network, loss, data, plan, torch.device("cpu"), None)
 
 
-def write_round(path: Path, job: Job, data: RankingData, held: RankingData) -> int:
-    """The batches, the starting weights and the held-out rows for the peer; returns the number of rows."""
+def write_round(path: Path, job: Job, data: RankingData, held: RankingData) -> list[int]:
+    """The batches, the starting weights and the held-out rows for the peer; the rows of each step."""
     batches = [job.deck.draw(step) for step in range(job.plan.steps)]
     tensors = [tensor.detach().numpy() for tensor in job.model.parameters()]
     weights = {f"weight{n}": tensor.T if tensor.ndim == 2 else tensor for n, tensor in enumerate(tensors)}
@@ -101,22 +103,35 @@ def write_round(path: Path, job: Job, data: RankingData, held: RankingData) -> i
         rows=np.concatenate([batch.rows for batch in batches]),
         sizes=np.stack([batch.sizes for batch in batches]), facts=json.dumps(facts), **weights,
     )  # fmt: skip
-    return sum(len(batch.rows) for batch in batches)
+    return [len(batch.rows) for batch in batches]
 
 
-def train_ours(job: Job, held: RankingData) -> tuple[dict[str, Any], Floats]:
-    """All steps; what they took and the held-out scores. One step is taken and undone first."""
-    before = {name: tensor.clone() for name, tensor in job.model.state_dict().items()}
-    take_steps(job, 0, 1, lambda step: None)
-    job.model.load_state_dict(before)
-    for state in job.optimizer.state.values():
-        state["sum"].fill_(0.1)
-        state["step"].zero_()
-    began, used = time.perf_counter(), time.process_time()
-    trace = take_steps(job, 0, job.plan.steps, lambda step: None)
-    seconds, used = time.perf_counter() - began, time.process_time() - used
-    found = {"seconds": seconds, "cpu_seconds": used, "losses": trace.loss}
-    return found, score_rows(job.model, held.X, held.offsets)
+class Ours:
+    """A network of ours in training; one step is taken and undone first."""
+
+    def __init__(
+        self, data: RankingData, held: RankingData, steps: int, seed: int, lr: float, precision: str
+    ):
+        self.held, self.place = held, 0
+        self.job = set_up(data, steps, seed, lr, precision, SETTINGS.dropout)
+        before = {name: tensor.clone() for name, tensor in self.job.model.state_dict().items()}
+        take_steps(self.job, 0, 1, lambda step: None)
+        self.job.model.load_state_dict(before)
+        for state in self.job.optimizer.state.values():
+            state["sum"].fill_(0.1)
+            state["step"].zero_()
+        self.first = find_plain_loss(data, self.job)
+
+    def go(self, steps: int) -> dict[str, float]:
+        """Some steps; what they took."""
+        began, used = time.perf_counter(), time.process_time()
+        take_steps(self.job, self.place, self.place + steps, lambda step: None)
+        self.place += steps
+        return {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - used}
+
+    def score(self) -> Floats:
+        """Scores of the held-out rows."""
+        return score_rows(self.job.model, self.held.X, self.held.offsets)
 
 
 def find_plain_loss(data: RankingData, job: Job) -> float:
@@ -147,15 +162,15 @@ class Peer:
         )  # fmt: skip
         self.versions = self._hear()
 
-    def train(self, **order: Any) -> dict[str, Any]:
-        """One round."""
-        self._say({"do": "train", **order})
+    def ask(self, do: str, **order: Any) -> dict[str, Any]:
+        """The answer to an order."""
+        self._say({"do": do, **order})
         return self._hear()
 
     def stop(self) -> None:
         """Let it end."""
         self._say({"do": "stop"})
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
 
     def _say(self, order: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -172,90 +187,109 @@ class Peer:
         return answer
 
 
-def judge(scores: Floats, held: RankingData) -> Floats:
-    """NDCG@5 of each held-out query, NaN where nothing is relevant."""
-    return np.asarray(metric("ndcg@5")(scores, held.y, held.offsets))
+class Theirs:
+    """A network of TF-Ranking in training, in the peer's process."""
+
+    def __init__(self, peer: Peer, folder: Path, kind: str, precision: str) -> None:
+        self.peer, self.name, self.scores = peer, f"{kind} {precision}", folder / "scores.npy"
+        order = {"file": str(folder / "round.npz"), "kind": kind, "precision": precision}
+        self.first = float(peer.ask("start", name=self.name, **order)["first_plain_loss"])
+
+    def go(self, steps: int) -> dict[str, float]:
+        """Some steps; what they took."""
+        return self.peer.ask("go", name=self.name, steps=steps)
+
+    def score(self) -> Floats:
+        """Scores of the held-out rows."""
+        self.peer.ask("score", name=self.name, scores=str(self.scores))
+        return np.asarray(np.load(self.scores))
+
+
+@dataclass
+class Record:
+    """What one system did: its turns, and the NDCG@5 of each held-out query after each round."""
+
+    rows: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    ndcg: list[Floats] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """All rounds."""
     data, held = make_data(given.queries, given.held)
     peer = Peer(given.peer)
-    systems = [("placings", "float32"), ("ragged", "float32"), ("placings", "bfloat16")]
-    systems += [("padded", "float32")] if given.padded else []
-    systems += [("ragged", "bfloat16")] if given.mixed else []
-    runs: dict[str, list[dict[str, Any]]] = {}
+    kinds = [("placings", "float32"), ("ragged", "float32"), ("placings", "bfloat16")]
+    kinds += [("padded", "float32")] if given.padded else []
+    kinds += [("ragged", "bfloat16")] if given.mixed else []
+    records: dict[str, Record] = {}
+    loads = []
     with tempfile.TemporaryDirectory() as folder:
-        file, scores_file = Path(folder) / "round.npz", Path(folder) / "scores.npy"
         for seed in range(given.rounds):
-            first = set_up(data, given.steps, seed, given.lr, "float32", SETTINGS.dropout)
-            rows = write_round(file, first, data, held)
-            plain = find_plain_loss(data, first)
-            for who, precision in systems:
-                load = os.getloadavg()[0]
+            start = set_up(data, given.steps, seed, given.lr, "float32", SETTINGS.dropout)
+            sizes = write_round(Path(folder) / "round.npz", start, data, held)
+            systems: dict[str, Ours | Theirs] = {}
+            for who, precision in kinds:
                 if who == "placings":
-                    job = set_up(data, given.steps, seed, given.lr, precision, SETTINGS.dropout)
-                    found, scores = train_ours(job, held)
-                    found["first_plain_loss"] = plain
+                    systems[f"{who} {precision}"] = Ours(data, held, given.steps, seed, given.lr, precision)
                 else:
-                    files = {"file": str(file), "scores": str(scores_file)}
-                    found = peer.train(kind=who, precision=precision, **files)
-                    scores = np.load(scores_file)
-                name = f"{'placings' if who == 'placings' else f'TF-Ranking {who}'} {precision}"
-                values = judge(scores, held)
-                found |= {
-                    "rows": rows, "rows_a_second": rows / found["seconds"], "load": load, "seed": seed,
-                    "ndcg@5": float(np.nanmean(values)), "per_query": values,
-                }  # fmt: skip
-                runs.setdefault(name, []).append(found)
-                if sys.stderr.isatty() or given.verbose:
-                    print(
-                        f"round {seed + 1}: {name:28} {found['rows_a_second']:8,.0f} rows/s, "
-                        f"{found['cpu_seconds'] / given.steps:.2f} CPU s a step, "
-                        f"NDCG@5 {found['ndcg@5']:.4f}, load {load:.1f}",
-                        file=sys.stderr,
-                    )
+                    systems[f"TF-Ranking {who} {precision}"] = Theirs(peer, Path(folder), who, precision)
+            for place in range(0, given.steps, TURN):
+                steps = min(TURN, given.steps - place)
+                loads.append(os.getloadavg()[0])
+                for name, system in systems.items():
+                    took = system.go(steps)
+                    record = records.setdefault(name, Record())
+                    record.rows.append(sum(sizes[place : place + steps]))
+                    record.seconds.append(took["seconds"])
+                    record.cpu_seconds.append(took["cpu_seconds"])
+                    if sys.stderr.isatty() or given.verbose:
+                        speed = record.rows[-1] / took["seconds"]
+                        where = f"round {seed + 1}, step {place + steps}"
+                        print(f"{where}: {name} {speed:,.0f} rows/s, load {loads[-1]:.1f}", file=sys.stderr)
+            for name, system in systems.items():
+                values = metric("ndcg@5")(system.score(), held.y, held.offsets)
+                records[name].ndcg.append(np.asarray(values))
+                records[name].first.append(system.first)
     peer.stop()
-    return summarise(runs, given, peer.versions)
+    return summarise(records, loads, given, peer.versions)
 
 
 def summarise(
-    runs: dict[str, list[dict[str, Any]]], given: argparse.Namespace, versions: dict[str, str]
+    records: dict[str, Record], loads: list[float], given: argparse.Namespace, versions: dict[str, str]
 ) -> dict[str, Any]:
-    """Medians, ratios to the faster TF-Ranking in float32, and NDCG with its noise."""
-    speed = {name: statistics.median(run["rows_a_second"] for run in each) for name, each in runs.items()}
-    base = max(
-        (n for n in runs if n.startswith("TF-Ranking") and n.endswith("float32")), key=speed.__getitem__
-    )
-    mean = {name: np.mean([run["per_query"] for run in each], axis=0) for name, each in runs.items()}
+    """Speeds, ratios to the fastest TF-Ranking in float32, and NDCG with its noise."""
+    speed = {name: sum(record.rows) / sum(record.seconds) for name, record in records.items()}
+    peers = [name for name in records if name.startswith("TF-Ranking") and name.endswith("float32")]
+    base = max(peers, key=speed.__getitem__)
+    mean = {name: np.mean(record.ndcg, axis=0) for name, record in records.items()}
     systems = {}
-    for name, each in runs.items():
-        paired = [
-            ours["rows_a_second"] / theirs["rows_a_second"]
-            for ours, theirs in zip(each, runs[base], strict=True)
-        ]
+    for name, record in records.items():
+        ratios = np.array(records[base].seconds) / record.seconds
         apart = (mean[name] - mean[base])[~np.isnan(mean[name])]
-        values = [run["ndcg@5"] for run in each]
+        values = [float(np.nanmean(each)) for each in record.ndcg]
         systems[name] = {
             "rows_a_second": speed[name],
-            "ratio": speed[name] / speed[base],
-            "ratios_of_rounds": paired,
-            "cpu_seconds_a_step": statistics.median(run["cpu_seconds"] for run in each) / given.steps,
+            "ratio": float(np.median(ratios)),
+            "ratio_quarters": np.quantile(ratios, [0.25, 0.75]).tolist(),
+            "cpu_seconds_a_step": sum(record.cpu_seconds) / (given.steps * given.rounds),
+            "cpu_ratio": sum(records[base].cpu_seconds) / sum(record.cpu_seconds),
             "ndcg@5": float(np.mean(values)),
             "ndcg@5_of_rounds": values,
             "ndcg@5_spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
             "ndcg@5_difference": float(apart.mean()),
             "ndcg@5_half_interval": float(1.96 * apart.std(ddof=1) / np.sqrt(len(apart))),
-            "first_plain_loss": each[0]["first_plain_loss"],
-            "loads": [run["load"] for run in each],
+            "first_plain_loss": record.first,
             "wanted": WANTED.get(name),
         }
     return {
         "date": date.today().isoformat(),
         "machine": describe_machine(),
         "versions": {"placings": version("placings"), "torch": torch.__version__, **versions},
-        "steps": given.steps, "rounds": given.rounds, "lr": given.lr, "queries": given.queries,
-        "held_out_queries": given.held, "rows_a_step": runs[base][0]["rows"] / given.steps,
+        "steps": given.steps, "rounds": given.rounds, "turn": TURN, "lr": given.lr, "queries": given.queries,
+        "held_out_queries": given.held, "load": [min(loads), max(loads)],
+        "rows_a_step": sum(records[base].rows) / (given.steps * given.rounds),
         "against": base, "systems": systems,
         "fast_enough": all(systems[name]["ratio"] >= wanted for name, wanted in WANTED.items()),
     }  # fmt: skip
@@ -270,31 +304,31 @@ def describe_machine() -> str:
 
 def show(facts: dict[str, Any]) -> None:
     """The table."""
-    print(f"{facts['date']}, {facts['machine']}")
+    print(f"{facts['date']}, {facts['machine']}, load {facts['load'][0]:.1f} to {facts['load'][1]:.1f}")
     print(", ".join(f"{name} {number}" for name, number in facts["versions"].items()))
     print(
-        f"{facts['rounds']} rounds × {facts['steps']} steps of {facts['rows_a_step']:,.0f} real rows, "
-        f"lr {facts['lr']}; NDCG@5 of {facts['held_out_queries']} held-out queries\n"
+        f"{facts['rounds']} rounds × {facts['steps']} steps (turns of {facts['turn']}) of "
+        f"{facts['rows_a_step']:,.0f} real rows, lr {facts['lr']}; NDCG@5 of {facts['held_out_queries']} "
+        "held-out queries\n"
     )
-    heads = ("system", "rows/s", "× peer", "of rounds", "CPU s/step", "NDCG@5", "± rounds", "− peer", "load")
-    widths = (27, 7, 6, 9, 10, 6, 8, 16, 9)
+    heads = ("system", "rows/s", "ratio", "quarters", "CPU s/step", "by CPU", "NDCG@5", "± rounds", "− peer")
+    widths = (27, 7, 5, 9, 10, 6, 6, 8, 16)
     print("| " + " | ".join(f"{head:<{width}}" for head, width in zip(heads, widths, strict=True)) + " |")
     print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
     for name, found in facts["systems"].items():
-        rounds = "–".join(f"{edge(found['ratios_of_rounds']):.2f}" for edge in (min, max))
+        quarters = "–".join(f"{edge:.2f}" for edge in found["ratio_quarters"])
         spread = "" if found["ndcg@5_spread"] is None else f"{found['ndcg@5_spread']:.4f}"
         apart = f"{found['ndcg@5_difference']:+.4f} ± {found['ndcg@5_half_interval']:.4f}"
-        loads = f"{min(found['loads']):.1f}–{max(found['loads']):.1f}"
         print(
-            f"| {name:<27} | {found['rows_a_second']:>7,.0f} | {found['ratio']:>6.2f} | {rounds:<9} "
-            f"| {found['cpu_seconds_a_step']:>10.2f} | {found['ndcg@5']:.4f} | {spread:<8} "
-            f"| {apart if name != facts['against'] else '':<16} | {loads:<9} |"
+            f"| {name:<27} | {found['rows_a_second']:>7,.0f} | {found['ratio']:>5.2f} | {quarters:<9} "
+            f"| {found['cpu_seconds_a_step']:>10.2f} | {found['cpu_ratio']:>6.2f} | {found['ndcg@5']:.4f} "
+            f"| {spread:<8} | {apart if name != facts['against'] else '':<16} |"
         )
-    print(f"\nratios are against {facts['against']}; the same first loss without noise and dropout:")
-    print("  " + ", ".join(f"{n} {f['first_plain_loss']:.6f}" for n, f in facts["systems"].items()))
+    print(f"\nratios are against {facts['against']}; the first loss without noise and dropout of each:")
+    print("  " + ", ".join(f"{n} {f['first_plain_loss'][0]:.6f}" for n, f in facts["systems"].items()))
     for name, wanted in WANTED.items():
         ratio = facts["systems"][name]["ratio"]
-        print(f"{name}: {ratio:.2f} × (wanted: {wanted} ×) {'yes' if ratio >= wanted else 'NO'}")
+        print(f"{name}: {ratio:.2f} × (wanted: {wanted} ×): {'yes' if ratio >= wanted else 'NO'}")
 
 
 def main() -> None:

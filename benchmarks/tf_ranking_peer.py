@@ -2,7 +2,9 @@
 
 Reads one order a line from stdin (JSON), answers each with one line on stdout:
 
-    {"do": "train", "file": FOLDER/round.npz, "kind": "ragged" | "padded", "precision": …}
+    {"do": "start", "name": …, "file": …, "kind": "ragged" | "padded", "precision": …}
+    {"do": "go", "name": …, "steps": 5}          # so many steps further
+    {"do": "score", "name": …, "scores": FILE}   # the held-out rows, into a .npy
     {"do": "stop"}
 
 The file holds the batches as packed rows, the starting weights and the held-out rows. "ragged" sends real
@@ -86,70 +88,91 @@ def make_scorer(network: tf.keras.Model, kind: str) -> Any:
     return score
 
 
-def train(order: dict[str, Any]) -> dict[str, Any]:
-    """All steps of a round; what they took and the held-out scores."""
-    stored = dict(np.load(order["file"]))
-    kind = order["kind"]
-    facts = json.loads(str(stored["facts"])) | {"precision": order["precision"]}
-    tf.keras.backend.clear_session()
-    tf.keras.utils.set_random_seed(facts["seed"])
-    start = [stored[f"weight{number}"] for number in range(facts["weights"])]
-    features = stored["X"].shape[1]
-    network = build(start, features, facts)
-    score = make_scorer(network, kind)
-    loss = tfr.keras.losses.GumbelApproxNDCGLoss(sample_size=facts["draws"], ragged=kind == "ragged")
-    plain = tfr.keras.losses.ApproxNDCGLoss(ragged=kind == "ragged")
-    optimizer = tf.keras.optimizers.Adagrad(
-        facts["lr"], initial_accumulator_value=facts["accumulator"], epsilon=1e-7
-    )
+class Run:
+    """A network in training; starting it traces the step, which is then undone."""
 
-    def target(labels: tf.Tensor, sizes: tf.Tensor) -> Any:
-        if kind == "padded":
+    def __init__(self, order: dict[str, Any]) -> None:
+        stored = dict(np.load(order["file"]))
+        self.kind, self.held, self.place = order["kind"], stored["held"], 0
+        facts = json.loads(str(stored["facts"])) | {"precision": order["precision"]}
+        tf.keras.utils.set_random_seed(facts["seed"])
+        start = [stored[f"weight{number}"] for number in range(facts["weights"])]
+        features = stored["X"].shape[1]
+        self.batches = read_batches(stored, self.kind)
+        self.network = build(start, features, facts)
+        self.loss = tfr.keras.losses.GumbelApproxNDCGLoss(
+            sample_size=facts["draws"], ragged=self.kind == "ragged"
+        )
+        self.optimizer = tf.keras.optimizers.Adagrad(
+            facts["lr"], initial_accumulator_value=facts["accumulator"], epsilon=1e-7
+        )
+        self.optimizer.build(self.network.trainable_variables)
+        self.step = self._trace(features)
+        # The loss of the first batch without noise, dropout or running statistics: is it the same model?
+        bare = build(start, features, facts | {"dropout": 0.0})
+        plain = tfr.keras.losses.ApproxNDCGLoss(ragged=self.kind == "ragged")
+        rows, labels, sizes = self.batches[0]
+        scores = make_scorer(bare, self.kind)(rows, sizes, True)
+        self.first = float(plain(self._target(labels, sizes), scores))
+
+    def go(self, steps: int) -> dict[str, Any]:
+        """Some steps; what they took."""
+        began, used = time.perf_counter(), time.process_time()
+        for batch in self.batches[self.place : self.place + steps]:
+            float(self.step(*batch))  # placings keeps the loss of each step as a number, too
+        self.place += steps
+        return {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - used}
+
+    def score(self, file: str) -> dict[str, Any]:
+        """Scores of the held-out rows."""
+        blocks = [self.held[at : at + BLOCK] for at in range(0, len(self.held), BLOCK)]
+        scores = [self.network(block, training=False).numpy() for block in blocks]
+        np.save(file, np.concatenate(scores)[:, 0].astype(np.float64))
+        return {}
+
+    def _target(self, labels: tf.Tensor, sizes: tf.Tensor) -> Any:
+        if self.kind == "padded":
             return labels
         return tf.RaggedTensor.from_row_lengths(labels, sizes, validate=False)
 
-    kinds = [(None, features), (None,)] if kind == "ragged" else [(None, None, features), (None, None)]
-    last = tf.TensorSpec((None,), tf.int64) if kind == "ragged" else tf.TensorSpec((None, None), tf.bool)
-    signature = [*(tf.TensorSpec(shape, tf.float32) for shape in kinds), last]
+    def _trace(self, features: int) -> Any:
+        ragged, network, optimizer = self.kind == "ragged", self.network, self.optimizer
+        score = make_scorer(network, self.kind)
+        shapes = [(None, features), (None,)] if ragged else [(None, None, features), (None, None)]
+        last = tf.TensorSpec((None,), tf.int64) if ragged else tf.TensorSpec((None, None), tf.bool)
 
-    @tf.function(input_signature=signature)
-    def take_step(rows: tf.Tensor, labels: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            value = loss(target(labels, sizes), score(rows, sizes, True))
-        gradients = tape.gradient(value, network.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
-        return value
+        @tf.function(input_signature=[*(tf.TensorSpec(shape, tf.float32) for shape in shapes), last])
+        def take_step(rows: tf.Tensor, labels: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+            with tf.GradientTape() as tape:
+                value = self.loss(self._target(labels, sizes), score(rows, sizes, True))
+            gradients = tape.gradient(value, network.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
+            return value
 
-    batches = read_batches(stored, kind)
-    optimizer.build(network.trainable_variables)
-    # The loss of the first batch without noise, dropout or running statistics: is it the same model?
-    rows, labels, sizes = batches[0]
-    bare = build(start, features, facts | {"dropout": 0.0})
-    first = float(plain(target(labels, sizes), make_scorer(bare, kind)(rows, sizes, True)))
-
-    kept = [variable.numpy() for variable in (*network.variables, *optimizer.variables)]
-    take_step(*batches[0])
-    for variable, value in zip((*network.variables, *optimizer.variables), kept, strict=True):
-        variable.assign(value)
-    losses = []
-    began, used = time.perf_counter(), time.process_time()
-    for batch in batches:
-        losses.append(float(take_step(*batch)))  # a float, as placings keeps one of each step
-    seconds, used = time.perf_counter() - began, time.process_time() - used
-    held = stored["held"]
-    scores = [network(held[at : at + BLOCK], training=False).numpy() for at in range(0, len(held), BLOCK)]
-    np.save(order["scores"], np.concatenate(scores)[:, 0].astype(np.float64))
-    return {"seconds": seconds, "cpu_seconds": used, "first_plain_loss": first, "losses": losses}
+        variables = (*network.variables, *optimizer.variables)
+        kept = [variable.numpy() for variable in variables]
+        take_step(*self.batches[0])
+        for variable, value in zip(variables, kept, strict=True):
+            variable.assign(value)
+        return take_step
 
 
 def main() -> None:
     versions = {"tensorflow": tf.__version__, "tensorflow_ranking": tfr.__version__, "numpy": np.__version__}
     print(json.dumps(versions), flush=True)
+    runs: dict[str, Run] = {}
     for line in sys.stdin:
         order = json.loads(line)
         if order["do"] == "stop":
             return
-        print(json.dumps(train(order)), flush=True)
+        if order["do"] == "start":
+            runs[order["name"]] = Run(order)
+            answer = {"first_plain_loss": runs[order["name"]].first}
+        elif order["do"] == "go":
+            answer = runs[order["name"]].go(order["steps"])
+        else:
+            answer = runs.pop(order["name"]).score(order["scores"])
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def write_page_of(
         parts["alerts"] = find_alerts(found, importances=named, watermark=watermark)
     if (cold["first_seen"] or cold["launch_of"]) and found.window is None:
         raise typer.BadParameter("--first-seen and --launch-of need --time with the column that says when.")
-    over = {"event", "within", "rule", "position", "zone", "since", "until", "engine", "sample"}
+    over = {"event", "within", "rule", "position", "zone", "since", "until", "sample"}
     shared = {name: value for name, value in counting.items() if name in over}
     plain = {
         name: value for name, value in shared.items() if name not in ("zone", "since", "until", "sample")

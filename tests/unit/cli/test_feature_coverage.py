@@ -415,3 +415,23 @@ def test_what_is_written_at_the_terminal_is_read() -> None:
     assert parse_features("a, b") == ["a", "b"]
     assert parse_sample("stratified:500:region", 3).strata == ("region",)
     assert parse_sample("24x5x100", 3).seed == 3
+
+
+def test_the_papers_experiment_is_one_command(tmp_path: Path) -> None:
+    small = ["--parts", "generated", "--queries", "20", "--draws", "1", "--retrained", "1", "--compared", "3"]
+    asked = [
+        "reproduce",
+        "coverage-drop",
+        *small,
+        "--rankers",
+        "ridge",
+        "--drops",
+        "0.5",
+        "--out",
+        str(tmp_path),
+    ]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.output
+    assert "| full data | in test data |" in result.stdout
+    assert "(top 1) | 50% in train and test data |" in result.stdout
+    assert {"coverage_drop.md", "coverage_drop.json", "cells"} <= {path.name for path in tmp_path.iterdir()}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 import placings as pg
 from placings.data.ranking import RankingData
 from placings.errors import BadFile, BadInput
+from placings.rankers.linear import LinearRanker
 from placings.rankers.presets import OF_LARGE, PRESETS
 from placings.training.layers import RowDropout
 from placings.transforms import Log1p, Mixture
@@ -265,3 +269,44 @@ def test_a_fit_with_a_checkpoint_goes_on_and_another_fit_is_told(data: RankingDa
     for history in ("history.json", "history.csv"):
         kept.history_.write(tmp_path / history)
         assert (tmp_path / history).stat().st_size > 500
+
+
+# -- scikit-learn ------------------------------------------------------------------------------------
+
+
+class Called(Log1p):
+    """Scikit-learn takes whatever is called `transform` for a method, and calls it."""
+
+    def __call__(self, X: Any) -> Any:
+        return np.zeros(len(X))
+
+
+UNFIT = {
+    "check_sample_weight_equivalence_on_dense_data": "a query weighs the mean of its rows' weights",
+    "check_sample_weight_equivalence_on_sparse_data": "a query weighs the mean of its rows' weights",
+    "check_n_features_in_after_fitting": "asks the setting `transform` to refuse rows",
+    "check_fit2d_predict1d": "asks the setting `transform` to refuse rows",
+    "check_array_api_input": "skipped unless SCIPY_ARRAY_API is set",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "check",
+    [
+        check
+        for _, check in estimator_checks_generator(LinearRanker(), mark=None)
+        if check.func.__name__ not in UNFIT
+    ],
+    ids=lambda check: check.func.__name__,
+)
+def test_what_scikit_learn_asks_of_an_estimator(check: Callable[[Any], None]) -> None:
+    check(pg.NeuralRanker(hidden=[4], members=2, steps=3, random_state=0, device="cpu", transform=Called()))
+
+
+def test_rows_of_another_width_or_shape_are_refused(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(hidden=[2], members=1, steps=1).fit(np.asarray(data.X), data.y, qid=data.qid)
+    with pytest.raises(ValueError, match="X has 1 features, but NeuralRanker is expecting 2"):
+        ranker.predict(np.asarray(data.X)[:, :1])
+    with pytest.raises(ValueError, match="2D"):
+        ranker.predict(np.asarray(data.X)[0])

@@ -181,8 +181,8 @@ def test_a_captured_run_that_is_no_number_stops_and_names_what_it_can() -> None:
         ranker.fit(data.replace(X=X))
     except Diverged as error:
         said = str(error)
-    query = data.qids.tolist()[7]
-    assert f"the largest value there is 3e+38, of feature 'f4' in query {query!r}" in said
+    feature, query = data.feature_names[3], data.qids.tolist()[7]
+    assert f"the largest value there is 3e+38, of feature {feature!r} in query {query!r}" in said
 
 
 def test_a_ranker_trained_on_the_gpu_scores_the_same_on_a_cpu() -> None:

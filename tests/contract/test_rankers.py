@@ -308,11 +308,11 @@ def corrupt(folder: Path, rng: np.random.Generator, others: Path) -> None:
         file.unlink()
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost", "ranksvm"])
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost", "ranksvm", "neural"])
 def test_no_corrupted_bundle_is_loaded(
     name: str, train: RankingData, test: RankingData, tmp_path: Path
 ) -> None:
-    """250 misfortunes for each of four rankers: 1,000 bundles, none loaded."""
+    """250 misfortunes for each of five rankers: 1,250 bundles, none loaded."""
     ranker = make_ranker(name, **SMALL[name]).fit(train)
     ranker.save(tmp_path / "good")
     clone(ranker).fit(test).save(tmp_path / "other")

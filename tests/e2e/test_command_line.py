@@ -37,6 +37,9 @@ def test_help_lists_the_commands_and_each_has_an_example() -> None:
         "tune",
         "import-model",
         "cache",
+        "coverage",
+        "export",
+        "reproduce",
         "demo",
     ):
         assert command in result.stdout

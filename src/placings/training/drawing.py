@@ -148,8 +148,9 @@ def drop_rows(
         )  # fmt: skip
 
     _share_rows(work, x)
-    mean = sums.sum(0) / len(rows)
-    return mean, np.maximum(squares.sum(0) / len(rows) - mean**2, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told by the loss
+        mean = sums.sum(0) / len(rows)
+        return mean, np.maximum(squares.sum(0) / len(rows) - mean**2, 0.0)
 
 
 def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slope: AnyArray) -> Floats:
@@ -166,7 +167,8 @@ def pull_rows(grad: AnyArray, x: AnyArray, dropout: float, level: AnyArray, slop
         _pull_rows(grad[part], x[part], kept, level, slope, shift, half, sums[lines])
 
     _share_rows(work, x)
-    return np.asarray(sums.sum(0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(sums.sum(0))
 
 
 def _make_sums(x: AnyArray) -> Floats:

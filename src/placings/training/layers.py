@@ -170,7 +170,8 @@ class _ReluAndDrop(torch.autograd.Function):
 
         keys, units = rows.numpy(), layer.units.numpy()
         found = drop_rows(_see_bits(x), bias.detach().numpy(), keys, units, layer.dropout)
-        mean, variance = (torch.from_numpy(values.astype(np.float32)) for values in found)
+        with np.errstate(over="ignore"):  # infinite then, as torch makes it
+            mean, variance = (torch.from_numpy(values.astype(np.float32)) for values in found)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x, mean)
         ctx.dropout, ctx.shared = layer.dropout, shared
@@ -186,7 +187,8 @@ class _ReluAndDrop(torch.autograd.Function):
         level = by_mean / len(x) - slope * mean
         grad = grad.clone(memory_format=torch.contiguous_format) if ctx.shared else grad.contiguous()
         total = pull_rows(_see_bits(grad), _see_bits(x), ctx.dropout, level.numpy(), slope.numpy())
-        return grad, torch.from_numpy(total.astype(np.float32)), None, None, None
+        with np.errstate(over="ignore"):
+            return grad, torch.from_numpy(total.astype(np.float32)), None, None, None
 
 
 def _see_bits(x: Tensor) -> Any:

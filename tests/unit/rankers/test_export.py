@@ -211,7 +211,9 @@ def test_a_logarithm_composed_of_what_onnx_has_is_as_exact_as_log1p() -> None:
 @pytest.mark.usefixtures("quick")
 def test_small_values_keep_their_logarithm_without_a_log1p_in_onnx(tmp_path: Path) -> None:
     """log(1 + x) of values about 1e-6, rounded to float32, would be off by several per cent."""
-    ranker = fit(transform=Mixture(("log1p",), normalise=True), hidden=(), batch_norm=False, steps=1)
+    ranker = fit(
+        transform=Mixture(("log1p",), normalise=True), hidden=(), batch_norm=False, steps=1, members=1
+    )
     with torch.no_grad():
         ranker.network_.layers.layers[-1].weight[:] = 0.0
         ranker.network_.layers.layers[-1].weight[0, 1] = 1.0

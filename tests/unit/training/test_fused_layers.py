@@ -149,6 +149,18 @@ def test_a_value_that_is_no_number_stays_one() -> None:
     assert moments.mean.isnan().all()
 
 
+def test_what_is_too_large_for_a_number_warns_nowhere_and_is_told_by_the_result() -> None:
+    x = make_rows(4)
+    x[3], x[4] = torch.inf, 3e38
+    x.requires_grad_()
+    out, moments = relu_and_drop(x * 1.0, torch.zeros(4), RowDropout(0.0, 4, 0), pack())
+    slopes = torch.full_like(out, 3e38)
+    slopes[::2] = -torch.inf
+    (out * slopes).sum().backward()  # warnings are errors here
+    assert out[3].isinf().all()
+    assert not moments.mean.isfinite().any()
+
+
 def test_a_shared_gradient_is_left_as_it_is() -> None:
     x, beside = make_rows(4).requires_grad_(), torch.zeros(len(make_rows(4)), 4, requires_grad=True)
     out, _ = relu_and_drop(x * 1.0, torch.zeros(4), RowDropout(0.5, 4, 0), pack(), shared=True)

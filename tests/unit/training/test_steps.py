@@ -108,6 +108,50 @@ def test_rows_that_fill_a_fixed_shape_change_no_loss_and_no_gradient(settings: d
         torch.testing.assert_close(other, one, rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dropout": 0.4, "hidden": (16, 8)},
+        {"dropout": 0.0, "hidden": (8,), "norm_input": False},
+        {"dropout": 0.3, "hidden": (8, 8), "batch_norm": False},
+        {"dropout": 0.3, "hidden": (8,), "norm_after": True},
+        {"network": "attention", "width": 8, "dropout": 0.3},
+        {"group_size": 3, "dropout": 0.3},
+        {"hidden": ()},
+    ],
+)
+def test_compiled_loops_change_no_loss_and_no_gradient(
+    settings: dict[str, Any], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = make_data()
+    found = []
+    for fast in (True, False):
+        monkeypatch.setattr("placings.training.drawing.CAN_FILL", fast)
+        plan = make_plan(precision=precision)
+        job = make_job(make_network(data, "mixture", **settings), data, plan, find_loss("softmax", draws=2))
+        batch = job.deck.draw(0)
+        found.append(find_gradient(job, batch.pack(CPU), batch.rows))
+        found[-1] += [tensor for name, tensor in job.model.named_buffers() if "running" in name]
+    share = 2e-5 if precision == "float32" else 0.05
+    for one, other in zip(*found, strict=True):
+        size = max(1.0, float(one.abs().max()))
+        torch.testing.assert_close(other, one, rtol=share, atol=share * size)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_what_is_not_finite_comes_out_as_a_loss_that_is_none_and_warns_of_nothing(value: float) -> None:
+    data = make_data()
+    job = make_job(
+        make_network(data, hidden=(8, 4), dropout=0.3, batch_norm=False), data, make_plan(lists=100)
+    )
+    assert job.source.prepared is not None
+    job.source.prepared[5] = value
+    trace = take_steps(job, 0, 3, lambda step: None)
+    assert trace.find_trouble() == 0
+    assert len(trace.loss) == 1
+
+
 def test_noise_and_dropout_of_a_step_are_those_of_its_key() -> None:
     data = make_data()
     job = make_job(

@@ -155,7 +155,7 @@ def run(rows: int, features: int, repeat: int, spark: bool) -> dict[str, Any]:
 
 def time_spark(path: Path, features: int, repeat: int) -> dict[str, Any]:
     """Seconds on a local Spark session, whose start is not counted; the counts must be DuckDB's."""
-    from placings.feco.engines import start_spark
+    from placings.data.engines import start_spark
 
     note("Spark")
     session = start_spark()

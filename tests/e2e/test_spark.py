@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placings.data.engines import open_source, start_spark
 from placings.errors import BadFile, BadInput, PlacingsWarning
-from placings.feco.engines import open_source, start_spark
 from placings.feco.plans import plan_errors
 from placings.feco.sampling import Plan, sample_events
 from placings.feco.score import coverage
@@ -224,7 +224,7 @@ def test_an_ibis_table_stays_on_its_engine(spark: Any, parquet: str) -> None:
 
 def test_without_java_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
-        "import placings.feco.engines as e, sys\n"
+        "import placings.data.engines as e, sys\n"
         "try: e.start_spark()\n"
         "except e.BadInput as error: print(error)\n"
     )

@@ -9,39 +9,27 @@ import typer
 
 from placings.cli.coverage_options import (
     AsJson,
-    By,
-    Engine,
-    Event,
+    Counting,
     Events,
     Features,
     Html,
-    Ignore,
     NoData,
-    Position,
     Reference,
-    Rule,
-    Sample,
-    Seed,
-    Since,
-    Time,
-    Until,
-    Watermark,
-    Window,
-    Within,
-    Zone,
     find_watermark,
-    gather_counting,
     name_table,
     parse_features,
-    print_text,
     read_importances,
+    takes_counting,
 )
+from placings.cli.printing import print_text
 
 SAID_NO = 3  # exit code
 SHOWN = 10  # reasons
 
 
+@takes_counting()
 def init_limits(
+    *,
     events: Events,
     out: Annotated[Path, typer.Option("--out", "-o", help="The YAML file to write.")] = Path("limits.yaml"),
     margin: Annotated[
@@ -49,22 +37,8 @@ def init_limits(
     ] = None,
     min_events: Annotated[int | None, typer.Option(min=1, help="Judge from so many events on; 50.")] = None,
     features: Features = None,
-    event: Event = None,
-    within: Within = None,
-    by: By = None,
-    rule: Rule = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sample: Sample = None,
-    engine: Engine = None,
-    time: Time = None,
-    window: Window = None,
-    zone: Zone = None,
-    since: Since = None,
-    until: Until = None,
-    watermark: Watermark = None,
+    counting: Counting,
     reference: Reference = None,
-    seed: Seed = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,17 +58,15 @@ def init_limits(
 
     if out.exists() and not overwrite:
         raise BadFile(out, "is there already, perhaps edited. Name another with -o, or pass --overwrite.")
-    counting = gather_counting(
-        event=event, within=within, by=by, rule=rule, position=position, ignore=ignore, sample=sample,
-        seed=seed, engine=engine, time=time, window=window, zone=zone, since=since, until=until,
-    )  # fmt: skip
+    given = counting.gather()
     chosen: dict[str, Any] = {"margin": margin, "min_events": min_events}
     made: dict[str, Any] = {"from": " ".join(events)}
-    made |= {name: counting[name] for name in ("since", "until") if name in counting}
+    made |= {name: given[name] for name in ("since", "until") if name in given}
     limits = make_limits(
         name_table(events), parse_features(features), importances=read_importances(reference),
-        watermark=find_watermark(watermark) if time is not None else None, made=made, bundle=reference,
-        **{name: value for name, value in chosen.items() if value is not None}, **counting,
+        watermark=find_watermark(counting.watermark) if counting.time is not None else None, made=made,
+        bundle=reference,
+        **{name: value for name, value in chosen.items() if value is not None}, **given,
     )  # fmt: skip
     limits.write(out)
     if as_json:
@@ -106,7 +78,9 @@ def init_limits(
     typer.echo(f"written to {out}")
 
 
+@takes_counting("ignore")
 def check_events(
+    *,
     events: Events,
     limits: Annotated[
         Path | None, typer.Option(help="Limits, as `placings coverage init` writes them.", metavar="FILE")
@@ -120,20 +94,7 @@ def check_events(
     no_data: Annotated[
         NoData, typer.Option("--no-data", help="What a feature without data means.")
     ] = NoData.fail,
-    event: Event = None,
-    within: Within = None,
-    by: By = None,
-    rule: Rule = None,
-    position: Position = None,
-    sample: Sample = None,
-    engine: Engine = None,
-    time: Time = None,
-    window: Window = None,
-    zone: Zone = None,
-    since: Since = None,
-    until: Until = None,
-    watermark: Watermark = None,
-    seed: Seed = 0,
+    counting: Counting,
     show_all: Annotated[
         bool, typer.Option("--all", help="Print every finding, not the reasons only.")
     ] = False,
@@ -158,15 +119,12 @@ def check_events(
     if (limits is None) == (reference is None):
         raise typer.BadParameter("name one of --limits and --reference.")
     held = take_limits(limits if limits is not None else reference, margin=margin, min_events=min_events)
-    timed = time or held.counting.get("time")
-    counting: dict[str, Any] = gather_counting(
-        event=event, within=within, by=by, rule=rule, position=position, sample=sample, seed=seed,
-        engine=engine, time=timed, window=window, zone=zone, since=since, until=until,
-    )  # fmt: skip
-    mark = find_watermark(watermark) if timed else None
-    verdict = check_coverage(name_table(events), held, no_data=no_data.value, watermark=mark, **counting)
+    timed = counting.time or held.counting.get("time")
+    given: dict[str, Any] = counting.gather(time=timed)
+    mark = find_watermark(counting.watermark) if timed else None
+    verdict = check_coverage(name_table(events), held, no_data=no_data.value, watermark=mark, **given)
     if html is not None:
-        _write_page(html, events, held, verdict, counting, mark)
+        _write_page(html, events, held, verdict, given, mark)
     if as_json:
         typer.echo(verdict.to_json())
     elif show_all:

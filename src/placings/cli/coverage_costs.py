@@ -11,25 +11,15 @@ import typer
 
 from placings.cli.coverage_options import (
     AsJson,
-    By,
-    Engine,
-    Event,
+    Counting,
     Html,
-    Position,
     Rule,
-    Since,
-    Time,
-    Until,
-    Watermark,
-    Window,
-    Within,
-    Zone,
     find_watermark,
-    gather_counting,
     name_table,
     parse_rule,
-    print_text,
+    takes_counting,
 )
+from placings.cli.printing import print_text
 from placings.errors import BadInput
 
 if TYPE_CHECKING:
@@ -155,7 +145,9 @@ def degrade_model(
     print_text(found.table(format.value))
 
 
+@takes_counting("ignore", "sample")
 def estimate_cost(
+    *,
     model: Model,
     labelled: Annotated[
         Path, typer.Argument(help="Labelled data that stand for today's searches.", metavar="LABELLED")
@@ -166,18 +158,7 @@ def estimate_cost(
     usual: Annotated[
         list[str] | None, typer.Option(help="The log of healthy days; may be repeated.", metavar="EVENTS")
     ] = None,
-    event: Event = None,
-    within: Within = None,
-    by: By = None,
-    rule: Rule = None,
-    position: Position = None,
-    engine: Engine = None,
-    time: Time = None,
-    window: Window = None,
-    zone: Zone = None,
-    since: Since = None,
-    until: Until = None,
-    watermark: Watermark = None,
+    counting: Counting,
     metric: Annotated[str, typer.Option(help="The metric at risk.")] = "ndcg@10",
     value: Value = "0",
     jointly: Annotated[
@@ -208,23 +189,18 @@ def estimate_cost(
     from placings.feco.score import coverage
     from placings.rankers.bundles import load
 
-    counting = gather_counting(
-        event=event, within=within, by=by, rule=rule, position=position, engine=engine, time=time,
-        window=window, zone=zone, since=since, until=until,
-    )  # fmt: skip
+    given = counting.gather()
     names = list(load(model).feature_names_)
     if len(today) == 1 and (Path(today[0]) / FILE).is_file():
-        found = read_coverage(open_history(today[0]), since=since, until=until)
+        found = read_coverage(open_history(today[0]), since=counting.since, until=counting.until)
     else:
-        found = coverage(name_table(today), names, **counting)
+        found = coverage(name_table(today), names, **given)
     healthy = None
     if usual:
-        kept = {
-            key: each for key, each in counting.items() if key not in ("time", "window", "since", "until")
-        }
+        kept = {key: each for key, each in given.items() if key not in ("time", "window", "since", "until")}
         healthy = coverage(name_table(usual), names, **kept).to_pandas()
     risk = estimate_today(
-        model, labelled, found, watermark=find_watermark(watermark), usual=healthy, metric=metric,
+        model, labelled, found, watermark=find_watermark(counting.watermark), usual=healthy, metric=metric,
         value=parse_number(value, "--value"), jointly=jointly.value, draws=draws, seed=seed,
         reading={"qid": qid, "label": label, "missing": missing},
     )  # fmt: skip

@@ -10,32 +10,18 @@ import typer
 from placings.cli.coverage_checks import SAID_NO
 from placings.cli.coverage_options import (
     AsJson,
-    By,
-    Engine,
-    Event,
+    Counting,
     Features,
     Html,
-    Ignore,
-    Position,
     Reference,
-    Rule,
-    Sample,
-    Seed,
-    Since,
-    Time,
-    Until,
-    Watermark,
-    Window,
-    Within,
-    Zone,
     bound_watermark,
     find_watermark,
-    gather_counting,
     name_table,
     parse_features,
-    print_text,
     read_importances,
+    takes_counting,
 )
+from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +34,9 @@ if TYPE_CHECKING:
 Store = Annotated[Path, typer.Option(help="Folder of the store; made if it is not there.", metavar="FOLDER")]
 
 
+@takes_counting()
 def update_trend(
+    *,
     events: Annotated[
         list[str] | None,
         typer.Argument(metavar="[EVENTS]…", help="The log; without it the store is shown as it is."),
@@ -62,22 +50,8 @@ def update_trend(
     ] = None,
     segments: Annotated[bool, typer.Option("--segments", help="Show each segment, not only all.")] = False,
     features: Features = None,
-    event: Event = None,
-    within: Within = None,
-    by: By = None,
-    rule: Rule = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sample: Sample = None,
-    engine: Engine = None,
-    time: Time = None,
-    window: Window = None,
-    zone: Zone = None,
-    since: Since = None,
-    until: Until = None,
-    watermark: Watermark = None,
+    counting: Counting,
     reference: Reference = None,
-    seed: Seed = 0,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,29 +71,27 @@ def update_trend(
     from placings.feco.trend import measure_trend
     from placings.report.coverage_page import multiply_window
 
-    mark = find_watermark(watermark)
+    mark = find_watermark(counting.watermark)
     done = None
     if events:
-        if time is None:
+        if counting.time is None:
             raise typer.BadParameter("--time must name the column that says when.")
-        counting = gather_counting(
-            event=event, within=within, by=by, rule=rule, position=position, ignore=ignore, sample=sample,
-            seed=seed, engine=engine, time=time, window=window, zone=zone, since=since, until=until,
-        )  # fmt: skip
+        given = counting.gather()
         chosen = parse_features(features)
         if reference is not None:
-            counting["bundle"] = reference
+            given["bundle"] = reference
         done = update_history(
-            store, name_table(events), chosen, watermark=mark, late=late, on_day=_make_progress(), **counting
+            store, name_table(events), chosen, watermark=mark, late=late, on_day=_make_progress(), **given
         )
     history = open_history(store)
     found = read_coverage(history, unfinished=True)
     trend = measure_trend(
         found if segments else pool_coverage(found), average=average or multiply_window(str(found.window), 7),
-        watermark=mark, step=found.window, since=None if events else since, until=None if events else until,
+        watermark=mark, step=found.window, since=None if events else counting.since,
+        until=None if events else counting.until,
     )  # fmt: skip
     if html is not None:
-        write_history_page(html, found, bound_watermark(found, watermark), average, reference)
+        write_history_page(html, found, bound_watermark(found, counting.watermark), average, reference)
     if as_json:
         from placings.evaluation.rendering import write_json
 
@@ -140,7 +112,9 @@ def update_trend(
         typer.echo(f"open {html}")
 
 
+@takes_counting()
 def find_incidents(
+    *,
     source: Annotated[
         list[str],
         typer.Argument(metavar="STORE|EVENTS…", help="A store's folder, or the log itself with --time."),
@@ -152,24 +126,11 @@ def find_incidents(
         list[str] | None, typer.Option("--set", help="A setting of the alerts, such as severe_drop=0.3.")
     ] = None,
     features: Features = None,
-    event: Event = None,
-    within: Within = None,
-    by: By = None,
-    rule: Rule = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sample: Sample = None,
-    engine: Engine = None,
-    time: Time = None,
-    window: Window = None,
-    zone: Zone = None,
+    counting: Counting,
     since: Annotated[
         str | None, typer.Option(help="Tell windows from then on; earlier ones make the baseline.")
     ] = None,
-    until: Until = None,
-    watermark: Watermark = None,
     reference: Reference = None,
-    seed: Seed = 0,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -196,16 +157,13 @@ def find_incidents(
         if name not in AlertSettings.__dataclass_fields__:
             raise UnknownName("setting of the alerts", name, AlertSettings.__dataclass_fields__)
     if len(source) == 1 and (Path(source[0]) / FILE).is_file():
-        found = read_coverage(open_history(source[0]), until=until)
+        found = read_coverage(open_history(source[0]), until=counting.until)
     else:
-        if time is None:
+        if counting.time is None:
             raise typer.BadParameter("--time must name the column that says when, or name a store's folder.")
-        counting = gather_counting(
-            event=event, within=within, by=by, rule=rule, position=position, ignore=ignore, sample=sample,
-            seed=seed, engine=engine, time=time, window=window, zone=zone, until=until,
-        )  # fmt: skip
-        found = coverage(name_table(source), parse_features(features), bundle=reference, **counting)
-    mark = bound_watermark(found, watermark)
+        said = counting.gather()
+        found = coverage(name_table(source), parse_features(features), bundle=reference, **said)
+    mark = bound_watermark(found, counting.watermark)
     weights = read_importances(reference)
     alerts = find_alerts(
         found, importances=weights, settings=AlertSettings(**given), watermark=mark,

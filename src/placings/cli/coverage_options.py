@@ -1,12 +1,15 @@
-"""What the coverage commands share: options, how they become arguments, and how results are printed."""
+"""What the coverage commands share: options, and how they become arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -100,35 +103,79 @@ AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machine
 Html = Annotated[Path | None, typer.Option(help="Write one self-contained page here.", metavar="PAGE")]
 
 
-def gather_counting(
-    *,
-    event: str | None = None,
-    within: str | None = None,
-    by: Sequence[str] | None = None,
-    rule: str | None = None,
-    position: str | None = None,
-    ignore: Sequence[str] | None = None,
-    sample: str | None = None,
-    seed: int = 0,
-    engine: str | None = None,
-    time: str | None = None,
-    window: str | None = None,
-    zone: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-) -> dict[str, Any]:
-    """The arguments of `coverage` that were given at the terminal; what was not given is left out."""
-    if time is None:
-        for name, value in (("--window", window), ("--since", since), ("--until", until), ("--zone", zone)):
-            if value is not None:
-                raise typer.BadParameter(f"{name} needs --time with the column that says when.")
-    given = {
-        "event": event, "within": None if within is None else parse_within_text(within),
-        "by": split_all(by), "rule": None if rule is None else parse_rule(rule), "position": position,
-        "ignore": split_all(ignore), "sample": None if sample is None else parse_sample(sample, seed),
-        "engine": engine, "time": time, "window": window, "zone": zone, "since": since, "until": until,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value is not None}
+@dataclass(frozen=True)
+class Counting:
+    """How a log is counted, as it was said at the terminal; the options that coverage commands share."""
+
+    event: Event = None
+    within: Within = None
+    by: By = None
+    rule: Rule = None
+    position: Position = None
+    ignore: Ignore = None
+    sample: Sample = None
+    engine: Engine = None
+    time: Time = None
+    window: Window = None
+    zone: Zone = None
+    since: Since = None
+    until: Until = None
+    watermark: Watermark = None
+    seed: Seed = 0
+
+    def gather(self, **changes: Any) -> dict[str, Any]:
+        """The arguments of `coverage` that were given; what was not given is left out."""
+        said = replace(self, **changes)
+        if said.time is None:
+            for name in ("window", "since", "until", "zone"):
+                if getattr(said, name) is not None:
+                    raise typer.BadParameter(f"--{name} needs --time with the column that says when.")
+        given = {
+            "event": said.event, "within": None if said.within is None else parse_within_text(said.within),
+            "by": split_all(said.by), "rule": None if said.rule is None else parse_rule(said.rule),
+            "position": said.position, "ignore": split_all(said.ignore),
+            "sample": None if said.sample is None else parse_sample(said.sample, said.seed),
+            "engine": said.engine, "time": said.time, "window": said.window, "zone": said.zone,
+            "since": said.since, "until": said.until,
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def takes_counting(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `Counting` where it has a parameter `counting`.
+
+    An option that the command names itself is its own, and those named here are left out.
+    """
+
+    def widen(command: Callable[..., None]) -> Callable[..., None]:
+        own = get_type_hints(command, include_extras=True)
+        shared = [each for each in fields(Counting) if each.name not in own and each.name not in without]
+        kinds = get_type_hints(Counting, include_extras=True)
+        parameters = []
+        for name, parameter in inspect.signature(command).parameters.items():
+            if name == "counting":
+                parameters += [
+                    inspect.Parameter(
+                        each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
+                        annotation=kinds[each.name],
+                    )
+                    for each in shared
+                ]  # fmt: skip
+            else:
+                parameters.append(
+                    parameter.replace(annotation=own[name], kind=inspect.Parameter.KEYWORD_ONLY)
+                )
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            counting = Counting(**{each.name: given.pop(each.name) for each in shared})
+            command(counting=counting, **given)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return widen
 
 
 def split_all(names: Sequence[str] | None) -> list[str] | None:
@@ -228,18 +275,3 @@ def read_importances(reference: Path | None) -> dict[str, float] | None:
         rows = RankingData.from_arrays(sample, [0.0] * sample.shape[0], feature_names=ranker.feature_names_)
         found = rank_importance(ranker, "contributions", rows)
     return {name: found[name] for name in found.names}
-
-
-def print_text(text: str) -> None:
-    """Print, with plain letters where the terminal knows no others."""
-    import sys
-
-    from placings.cli.evaluation import PLAIN
-
-    bars = str.maketrans("█▉▊▋▌▍▎▏▁▂▃▄▅▆▇·–", "#######|_.:-=+*.-")
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(PLAIN).translate(bars).encode(encoding, "replace").decode(encoding)
-    typer.echo(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.loading import split_names
+from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +28,6 @@ COMPARE_OPTIONS = (
     "model", "scores", "rankers", "folds", "seeds", "tune", "baseline", "second", "test", "alpha",
     "permutations", *SHARED,
 )  # fmt: skip
-PLAIN = str.maketrans(
-    {"†": "+", "‡": "#", "▼": "v", "▽": "w", "─": "-", "−": "-", "×": "x", "α": "a", "…": "."}
-)
 
 
 class Empty(StrEnum):
@@ -134,7 +132,7 @@ def evaluate_files(
     if as_json:
         typer.echo(result.to_json())
         return
-    _say(_join(result.table(), result.slice_table()))
+    print_text(_join(result.table(), result.slice_table()))
 
 
 def compare_files(
@@ -205,7 +203,7 @@ def compare_files(
     result = (
         _compare_trained(data, chosen, overwrite) if not named else _compare_given(data, chosen, overwrite)
     )
-    _say(result.report(shown))
+    print_text(result.report(shown))
 
 
 def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
@@ -372,15 +370,3 @@ def _draw_ranks(
 
 def _join(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
-
-
-def _say(text: str) -> None:
-    """Print, with plain letters where the terminal knows no others."""
-    import sys
-
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(PLAIN).encode(encoding, "replace").decode(encoding)
-    typer.echo(text)

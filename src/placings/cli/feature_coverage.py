@@ -12,9 +12,8 @@ from placings.cli.coverage_costs import degrade_model, estimate_cost
 from placings.cli.coverage_history import find_incidents, update_trend
 from placings.cli.coverage_options import (
     AsJson,
-    By,
+    Counting,
     Engine,
-    Event,
     Events,
     Features,
     Html,
@@ -22,23 +21,17 @@ from placings.cli.coverage_options import (
     Position,
     Reference,
     Rule,
-    Sample,
     Seed,
-    Since,
-    Time,
-    Until,
-    Watermark,
-    Window,
     Within,
     Zone,
     bound_watermark,
-    gather_counting,
     name_table,
     parse_features,
     parse_within_text,
-    print_text,
     read_importances,
+    takes_counting,
 )
+from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
     from placings.feco.results import Coverage
@@ -51,23 +44,12 @@ app = typer.Typer(
 
 
 @app.command("show")
+@takes_counting()
 def show_coverage(
+    *,
     events: Events,
     features: Features = None,
-    event: Event = None,
-    within: Within = None,
-    by: By = None,
-    rule: Rule = None,
-    position: Position = None,
-    ignore: Ignore = None,
-    sample: Sample = None,
-    engine: Engine = None,
-    time: Time = None,
-    window: Window = None,
-    zone: Zone = None,
-    since: Since = None,
-    until: Until = None,
-    watermark: Watermark = None,
+    counting: Counting,
     reference: Reference = None,
     labelled: Annotated[
         Path | None,
@@ -88,7 +70,6 @@ def show_coverage(
         str | None, typer.Option(help="Length of the page's moving average: 7d, or seven windows.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Show so many lines.", metavar="N")] = 40,
-    seed: Seed = 0,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -106,20 +87,16 @@ def show_coverage(
     """
     from placings.feco.score import coverage
 
-    counting = gather_counting(
-        event=event, within=within, by=by, rule=rule, position=position, ignore=ignore, sample=sample,
-        seed=seed, engine=engine, time=time, window=window, zone=zone, since=since, until=until,
-    )  # fmt: skip
+    given = counting.gather()
     if labelled is not None and reference is None:
         raise typer.BadParameter("--labelled needs --reference with the model whose ranking is at risk.")
     table = name_table(events)
-    found = coverage(table, parse_features(features), bundle=reference, **counting)
+    found = coverage(table, parse_features(features), bundle=reference, **given)
     if html is not None:
         cold = {"first_seen": first_seen, "launch_of": launch_of}
-        risk = {"labelled": labelled, "metric": metric, "seed": seed}
-        write_page_of(
-            html, found, table, counting, bound_watermark(found, watermark), reference, average, cold, risk
-        )
+        risk = {"labelled": labelled, "metric": metric, "seed": counting.seed}
+        mark = bound_watermark(found, counting.watermark)
+        write_page_of(html, found, table, given, mark, reference, average, cold, risk)
     if as_json:
         typer.echo(found.to_json())
         return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from placings.cli.printing import print_text
 
 app = typer.Typer(
     help="Run an experiment of the papers again, on their data or on yours.",
@@ -120,7 +122,7 @@ def run_table1(
         reading={name: value for name, value in reading.items() if value is not None},
         progress=verbose or sys.stderr.isatty(),
     )
-    _say(table.report("json" if as_json else format.value))
+    print_text(table.report("json" if as_json else format.value))
     if not as_json:
         typer.echo(f"\nkept in {out}", err=True)
 
@@ -179,7 +181,7 @@ def run_coverage_drop(
         ids=numbers if isinstance(numbers, list) else [], folds=folds, draws=counts, queries=queries,
         compared=compared, random_state=seed, progress=sys.stderr.isatty(),
     )  # fmt: skip
-    _say(write_json(study.to_dict()) if as_json else study.to_markdown())
+    print_text(write_json(study.to_dict()) if as_json else study.to_markdown())
     if not as_json:
         typer.echo(f"kept in {out}", err=True)
 
@@ -201,16 +203,3 @@ def parse_folds(text: str | None) -> int | list[int] | None:
     if not numbers:
         raise BadInput(f"--folds is how many, such as 5, or which, such as 1,3. Got {text!r}.")
     return numbers if "," in text else numbers[0]
-
-
-def _say(text: Any) -> None:
-    import sys
-
-    from placings.cli.evaluation import PLAIN
-
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(PLAIN).encode(encoding, "replace").decode(encoding)
-    typer.echo(text)

@@ -30,6 +30,7 @@ from placings.clicks.shop import (
     draw_calendar,
     draw_catalogue,
 )
+from placings.data.checks import check_seed
 from placings.data.streams import write_atomically
 from placings.data.tables import need_library
 from placings.errors import BadInput
@@ -102,7 +103,7 @@ def make_shop_log(
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise BadInput(f"{name} must be a whole number of at least 1. Got {value!r}.")
     first = _check_start(start)
-    seed = _check_seed(random_state)
+    seed = check_seed(random_state)
     shop = draw_catalogue(_stream(seed, _SHOP), days)
     calendar = draw_calendar(_stream(seed, _CALENDAR), days, first.weekday())
     searched = _draw_searches(_stream(seed, _SEARCHES), shop, calendar, days, searches)
@@ -380,11 +381,3 @@ def _check_start(start: str | date) -> date:
         return date.fromisoformat(start)
     except (TypeError, ValueError) as error:
         raise BadInput(f'start must be a date such as "2024-01-01". Got {start!r}.') from error
-
-
-def _check_seed(random_state: int | None) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**63))
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise BadInput(f"random_state must be None or a whole number of 0 or more. Got {random_state!r}.")
-    return int(random_state)

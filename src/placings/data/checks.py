@@ -132,3 +132,12 @@ def _refuse_infinite(values: Floats32, first_row: int = 0) -> None:
         f"X must be finite as float32, or NaN for missing. Got {values[tuple(where)]}{place}. "
         "Clip the column, or set such values to NaN."
     )
+
+
+def check_seed(random_state: int | None) -> int:
+    """The seed, or one drawn now if there is none; anything but a whole number of 0 or more is refused."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63))
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise BadInput(f"random_state must be None or a whole number of 0 or more. Got {random_state!r}.")
+    return int(random_state)

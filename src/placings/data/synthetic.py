@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from placings.arrays import Bools, Floats, Floats32, Ints, as_vector
+from placings.data.checks import check_seed
 from placings.data.planting import KINDS, Scale, deal_kinds, drop_some
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
@@ -108,7 +109,7 @@ def make_ranking(
     _check_range(noise, "noise", 0.0, 1e6)
     _check_range(missing, "missing", 0.0, 1.0)
     _check_range(mean_size, "mean_size", 1.0, largest)
-    seed = _check_seed(random_state)
+    seed = check_seed(random_state)
 
     sizes = _draw_sizes(_stream(seed, _SIZES), queries, mean_size, largest)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -224,11 +225,3 @@ def _check_shares(shares: Sequence[float]) -> Floats:
     if not (given >= 0.0).all() or abs(given.sum() - 1.0) > 1e-9:
         raise BadInput(f"label_shares must be 0 or more and add up to 1. Got {shares!r}.")
     return given
-
-
-def _check_seed(random_state: int | None) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**63))
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise BadInput(f"random_state must be None or a whole number of 0 or more. Got {random_state!r}.")
-    return int(random_state)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from placings.data.alignment import align_features
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
 from placings.evaluation.rendering import Cell, Grid, format_difference, render_grid, write_json
-from placings.rankers.estimator import align_features
 
 SHOWN = 10
 

@@ -12,7 +12,7 @@ from placings.arrays import AnyArray, Floats, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import Cell, Grid, format_interval, render_grid, write_json
+from placings.evaluation.rendering import Cell, Grid, Shown, format_interval, render_grid
 from placings.evaluation.scoring import give_scores, is_lower_better
 from placings.evaluation.significance import bootstrap_means, mean_known
 from placings.metrics.names import Metric
@@ -23,7 +23,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance:
+class Importance(Shown):
     """How much each feature matters, the most important first.
 
     `values` `[features]` belong to `names`; `low` and `high` are the ends of the interval over queries,
@@ -73,16 +73,6 @@ class Importance:
             for place, name in enumerate(self.names)
         ]
         return {"kind": self.kind, "meaning": self.meaning, "features": features}
-
-    def to_json(self) -> str:
-        """`to_dict` in full precision; NaN is null."""
-        return write_json(self.to_dict())
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        return self.table("html")
 
 
 def rank_importance(

@@ -206,6 +206,29 @@ def write_json(facts: Any) -> str:
     return json.dumps(plain_value(facts), indent=1, ensure_ascii=False, allow_nan=False)
 
 
+class Shown:
+    """What results share: printed they are their table, in a notebook too, and `to_json` is `to_dict`.
+
+    A dataclass that is one says `repr=False`, or its own fields would be printed instead.
+    """
+
+    def table(self, format: str = "text") -> str:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """`to_dict` in full precision; NaN is null."""
+        return write_json(self.to_dict())
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return self.table("html")
+
+
 def plain_value(value: Any) -> Any:
     """`value` made of dicts, lists, strings and finite numbers only."""
     if isinstance(value, dict):

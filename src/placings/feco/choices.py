@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from placings.data.columns import SAVED_INDEX, SINGLE_PARTS
+from placings.data.engines import Source
 from placings.errors import BadInput, UnknownName
-from placings.feco.engines import Source
 from placings.feco.rules import is_hollow
 
 LOOKED_AT = 1000  # values of a text column among which one is sought that is no number

@@ -13,7 +13,7 @@ import numpy as np
 from placings.arrays import Floats
 from placings.errors import BadInput
 from placings.evaluation.importance import Importance
-from placings.evaluation.rendering import Cell, Grid, format_interval, format_mean, render_grid, write_json
+from placings.evaluation.rendering import Cell, Grid, Shown, format_interval, format_mean, render_grid
 from placings.evaluation.scoring import is_lower_better
 from placings.evaluation.significance import adjust_holm, bootstrap_means, flip_signs, mean_known
 from placings.evaluation.verdicts import BETTER, WORSE
@@ -73,7 +73,7 @@ class Loss:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Degradation:
+class Degradation(Shown):
     """The losses of every feature, drop and metric; prints as the paper's Tables 1 and 2.
 
     `baseline[where][metric]` are the values with the full data `[queries]`, `effects` those without,
@@ -204,16 +204,6 @@ class Degradation:
             "settings": dict(self.settings),
             "notes": list(self.notes),
         }
-
-    def to_json(self) -> str:
-        """`to_dict` in full precision; NaN is null."""
-        return write_json(self.to_dict())
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        return self.table("html")
 
 
 def join_degradations(parts: Sequence[Degradation]) -> Degradation:

@@ -15,11 +15,11 @@ from placings.errors import BadInput, UnknownName
 from placings.evaluation.rendering import (
     Cell,
     Grid,
+    Shown,
     format_difference,
     format_interval,
     format_mean,
     render_grid,
-    write_json,
 )
 from placings.evaluation.significance import adjust_holm
 from placings.feco.masking import Rule, Segment, Units, count_events, take_column
@@ -43,7 +43,7 @@ class Exposure:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Risk:
+class Risk(Shown):
     """Coverage at risk: `features` (the largest loss first), `total`, `segments`, and what is assumed."""
 
     metric: str
@@ -111,16 +111,6 @@ class Risk:
             "notes": list(self.notes),
             "settings": self.settings,
         }
-
-    def to_json(self) -> str:
-        """`to_dict` in full precision; NaN is null."""
-        return write_json(self.to_dict())
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        return self.table("html")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import Cell, Grid, render_grid, write_json
+from placings.evaluation.rendering import Cell, Grid, Shown, render_grid
 from placings.feco.incidents import name_segment, name_some, say_time
 from placings.feco.limits import Limit, Limits
 from placings.feco.references import (
@@ -81,7 +81,7 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict:
+class Verdict(Shown):
     """What the gate says: `passed`, and a finding for each limit and finished window, the worst first.
 
     `no_data` says what a feature without data means: "fail", "warn" (told, but it passes) or "ignore".
@@ -167,16 +167,6 @@ class Verdict:
             "limits": self.limits.source,
             "findings": [finding.to_dict() for finding in self.findings],
         }
-
-    def to_json(self) -> str:
-        """`to_dict` in full precision; NaN is null."""
-        return write_json(self.to_dict())
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        return self.table("html")
 
 
 def check_coverage(

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placings.data.engines import Engine, Table, opened
 from placings.errors import BadFile, BadInput
 from placings.evaluation.rendering import write_json
 from placings.feco.choices import check_column
-from placings.feco.engines import Engine, Table, opened
 from placings.feco.rules import LEARNED, find_rules
 from placings.feco.score import coverage
 from placings.feco.store import CoverageStore

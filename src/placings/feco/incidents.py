@@ -177,9 +177,10 @@ def group_alerts(
 
     Alerts of one feature and segment are one run unless more than `quiet` windows without an alert lie
     between. Two runs are one incident if they are of one feature and overlap in time, or of one segment and
-    begin within `together` windows of each other. A run in a wider group whose feature is also hit in a
-    narrower one joins it, but does not tie other features to it: two outages in two regions on one day stay
-    two. `windows` are all judged windows in order.
+    begin within `together` windows of each other. A log that is silent is another matter than a feature that
+    went dark: runs of "no data" are never one with runs of drops. A run in a wider group whose feature is
+    also hit in a narrower one joins it, but does not tie other features to it: two outages in two regions on
+    one day stay two. `windows` are all judged windows in order.
 
     >>> group_alerts([], [])
     ()
@@ -211,9 +212,9 @@ def group_alerts(
 
 
 def _find_episodes(alerts: Sequence[Alert], place: Mapping[datetime, int], quiet: int) -> list[Episode]:
-    runs: dict[tuple[str, tuple[Any, ...]], list[Episode]] = {}
+    runs: dict[tuple[Any, ...], list[Episode]] = {}
     for alert in sorted(alerts, key=lambda alert: alert.window):
-        run = runs.setdefault((alert.feature, _key(alert.segment)), [])
+        run = runs.setdefault((alert.feature, _key(alert.segment), alert.state == "no data"), [])
         if run and place[alert.onset] - place[run[-1].last] <= quiet + 1:
             run[-1].alerts.append(alert)
         else:
@@ -234,6 +235,8 @@ def _find_episodes(alerts: Sequence[Alert], place: Mapping[datetime, int], quiet
 
 def _belong(one: Episode, other: Episode, place: Mapping[datetime, int], together: int) -> bool:
     first, second = one.alerts[0], other.alerts[0]
+    if (first.state == "no data") != (second.state == "no data"):
+        return False
     if first.feature == second.feature:
         return _overlap(one, other)
     if one.finer or other.finer or _key(first.segment) != _key(second.segment):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.arrays import Floats
+from placings.data.engines import Engine, Source, Table, opened
 from placings.errors import BadInput
-from placings.evaluation.rendering import Cell, Grid, render_grid, write_json
+from placings.evaluation.rendering import Cell, Grid, Shown, render_grid
 from placings.feco.choices import check_column, choose_features
-from placings.feco.engines import Engine, Source, Table, opened
 from placings.feco.events import gather_events, parse_within
 from placings.feco.rules import covered_where, find_rules, learn_thresholds
 from placings.feco.sampling import Plan, check_plans, find_days, take_events
@@ -26,7 +26,7 @@ PER_WINDOW = (100, 1_000, 10_000, 50_000, 200_000)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PlanErrors:
+class PlanErrors(Shown):
     """What each plan's sample says of each feature, against the whole day.
 
     `to_pandas()`: a row a plan and feature, with `how`, `windows`, `window_minutes`, `per_window`, `events`
@@ -79,16 +79,6 @@ class PlanErrors:
             "notes": [*self.notes],
             "rows": rows,
         }
-
-    def to_json(self) -> str:
-        """`to_dict` in full precision; NaN is null."""
-        return write_json(self.to_dict())
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        return self.table("html")
 
 
 def plan_errors(

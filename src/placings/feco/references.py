@@ -143,8 +143,9 @@ def take_limits(given: Any, *, margin: float | None = None, min_events: int | No
     elif hasattr(given, "coverage_") and hasattr(given, "feature_names_"):
         facts = {"rows": given.training_["rows"], "queries": given.training_["queries"]}
         return _hold_ranker(
-            given.feature_names_, given.coverage_, facts, type(given).__name__, margin, min_events
-        )
+            given.feature_names_, given.coverage_, given.coverage_rules_, facts, type(given).__name__, margin,
+            min_events,
+        )  # fmt: skip
     else:
         raise BadInput(
             "limits must be a YAML file, a saved ranker's folder, a fitted ranker or Limits. "
@@ -156,6 +157,25 @@ def take_limits(given: Any, *, margin: float | None = None, min_events: int | No
         entries = tuple(replace(entry, min_events=min_events) for entry in found.entries)
         found = replace(found, entries=entries)
     return found
+
+
+def adopt_rules(ranker: Any, train: RankingData, rules: Mapping[str, Any]) -> None:
+    """Let a fitted ranker say of these features what covered means, and count its training data so.
+
+    Its bundle keeps both: `coverage(…, rule="model/")` and the gate with `--reference model/` then mean the
+    same. "mean" and "median" become the number that they came to in training.
+    """
+    from placings.feco.masking import find_border, find_covered
+
+    for name, rule in rules.items():
+        if name not in ranker.feature_names_:
+            raise UnknownName("feature of the ranker", str(name), ranker.feature_names_)
+        place = ranker.feature_names_.index(name)
+        column = train.X[:, [place]]
+        values = np.asarray(column if isinstance(column, np.ndarray) else column.toarray())[:, 0]
+        border = find_border(values, rule)
+        ranker.coverage_rules_[name] = float(border) if rule in LEARNED and border is not None else rule
+        ranker.coverage_[place] = find_covered(values, rule).mean() if len(values) else np.nan
 
 
 # -- counting -----------------------------------------------------------------------------------------------
@@ -322,12 +342,14 @@ def _take_bundle(path: Path, margin: float | None, min_events: int | None) -> Li
     contract = json.loads(bundle.files[FEATURES])
     names = contract["names"] or name_features(int(bundle.manifest["features"]))
     shares = [math.nan if share is None else float(share) for share in contract["coverage"]]
-    return _hold_ranker(names, shares, bundle.manifest["training"], str(path), margin, min_events)
+    rules = contract.get("rules", {})
+    return _hold_ranker(names, shares, rules, bundle.manifest["training"], str(path), margin, min_events)
 
 
 def _hold_ranker(
     names: Sequence[str],
     shares: Any,
+    rules: Mapping[str, Any],
     training: Mapping[str, Any],
     source: str,
     margin: float | None,
@@ -345,8 +367,8 @@ def _hold_ranker(
         limit = max(0.0, low - _scale(away, float(share)))
         entries.append(
             Limit(
-                str(name), limit, reference=float(share), low=low, high=high, events=queries,
-                min_events=MIN_EVENTS if min_events is None else min_events,
+                str(name), limit, rule=rules.get(name, NON_ZERO), reference=float(share), low=low, high=high,
+                events=queries, min_events=MIN_EVENTS if min_events is None else min_events,
             )
         )  # fmt: skip
     made = {"from": source, "rows": int(training["rows"]), "queries": queries}

@@ -11,7 +11,7 @@ import numpy as np
 
 from placings.arrays import Floats
 from placings.errors import UnknownName
-from placings.evaluation.rendering import Cell, Grid, render_grid, write_json
+from placings.evaluation.rendering import Cell, Grid, Shown, render_grid
 from placings.feco.rules import Rule, describe_rule
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coverage:
+class Coverage(Shown):
     """The share of events in which each feature is covered, by segment and window.
 
     `to_pandas()` is the coverage frame. `features` were counted, by the `rules` and `thresholds` (what
@@ -105,16 +105,6 @@ class Coverage:
             "notes": list(self.notes),
             "rows": [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")],
         }  # fmt: skip
-
-    def to_json(self) -> str:
-        """`to_dict` in full precision; NaN is null."""
-        return write_json(self.to_dict())
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        return self.table("html")
 
     def _describe(self) -> Sequence[str]:
         """The rules and the unit in words; the rule of most features is said once."""

@@ -16,7 +16,7 @@ from placings.data.quality import COVERAGE_RULES
 from placings.errors import BadBundle, BadFile, BadInput, UnknownName
 
 if TYPE_CHECKING:
-    from placings.feco.engines import Source
+    from placings.data.engines import Source
 
 Rule: TypeAlias = str | float
 NON_ZERO = "non_zero"

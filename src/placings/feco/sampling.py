@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from placings.data.engines import Engine, Source, Table, open_source
 from placings.errors import BadInput, UnknownName
 from placings.feco.choices import check_column
-from placings.feco.engines import Engine, Source, Table, open_source
 from placings.feco.windows import DAY, Cut, make_cut, read_seconds
 
 WAYS = ("systematic", "random", "stratified")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placings.data.engines import Engine, Source, Table, opened
 from placings.errors import BadInput, PlacingsWarning
 from placings.feco.choices import Choice, check_column, choose_features
 from placings.feco.counts import Tally, build_frame
-from placings.feco.engines import Engine, Source, Table, opened
 from placings.feco.events import Unit, count_covered, parse_within
 from placings.feco.intervals import find_quantile
 from placings.feco.results import Coverage

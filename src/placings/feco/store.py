@@ -97,7 +97,8 @@ class CoverageStore:
         if "window" not in given.columns:
             raise BadInput("the coverage frame has no windows. Name the time: coverage(…, time='ts').")
         told = frame if isinstance(frame, Coverage) else None
-        rules = _name_rules(given, rule if rule is not None or told is None else told.rules)
+        names = list(told.features) if told is not None else [str(n) for n in dict.fromkeys(given["feature"])]
+        rules = _name_rules(names, rule if rule is not None or told is None else told.rules)
         counted = unit or (told.unit if told is not None else "row")
         length = step if step is not None or told is None else told.window
         stamps = to_utc(given["window"])
@@ -105,6 +106,8 @@ class CoverageStore:
         starts = stamps.to_numpy().astype("datetime64[s]").astype(np.int64)
         mark = None if watermark is None else int(parse_time(watermark, "watermark").timestamp())
         rows = _list_rows(given, by, starts)
+        for feature in told.features if told is not None else ():
+            rows.setdefault(feature, {})  # counted, and there was nothing: what was kept of it goes
         written = replaced = removed = kept = 0
         with self._connect() as base:
             for place, (feature, windows) in enumerate(rows.items()):
@@ -225,9 +228,8 @@ def _name_rule(rule: Any) -> str:
     return rule if isinstance(rule, str) else f"{float(rule):g}"
 
 
-def _name_rules(frame: pd.DataFrame, rules: Any) -> dict[str, str]:
+def _name_rules(features: Sequence[str], rules: Any) -> dict[str, str]:
     """The rule of each feature, as text."""
-    features = [str(name) for name in dict.fromkeys(frame["feature"])]
     if rules is None:
         raise BadInput('rule must say what covered means in this frame, such as "non_zero". Got none.')
     if not isinstance(rules, Mapping):

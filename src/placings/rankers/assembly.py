@@ -12,7 +12,6 @@ from placings.data.ranking import RankingData
 from placings.errors import BadInput
 from placings.rankers.attention import Attention, Block
 from placings.rankers.bags import Bag
-from placings.rankers.ensembles import Members
 from placings.rankers.groupwise import Groupwise
 from placings.rankers.networks import FeedForward, Network, RowNoise, Stack
 from placings.rankers.presets import Settings
@@ -43,18 +42,12 @@ def build_network(
     if settings.network == "groupwise":
         item = np.arange(inputs) if bag else item
         size = settings.group_size
-        windows = _stack(settings, size * len(item) + len(shared), settings.hidden, size)
-        return Groupwise(entrance, noise, windows, size, item, shared)
+        layers = _stack(settings, size * len(item) + len(shared), settings.hidden, size)
+        return Groupwise(entrance, noise, layers, size, item, shared)
     if settings.network == "attention":
         return _build_attention(settings, entrance, noise, inputs)
-    if settings.members > 1:
-        layers = Members(
-            settings.members, inputs, settings.hidden, activation=settings.activation,
-            dropout=settings.dropout, batch_norm=settings.batch_norm, momentum=settings.momentum,
-            eps=settings.eps, norm_input=settings.norm_input,
-        )  # fmt: skip
-        return FeedForward(entrance, noise, layers)
-    return FeedForward(entrance, noise, _stack(settings, inputs, settings.hidden, 1))
+    layers = _stack(settings, inputs, settings.hidden, 1, members=settings.members)
+    return FeedForward(entrance, noise, layers)
 
 
 def _build_attention(settings: Settings, entrance: Any, noise: RowNoise, inputs: int) -> Attention:
@@ -78,12 +71,13 @@ def _stack(
     outputs: int | None,
     *,
     norm_input: bool | None = None,
+    members: int = 1,
 ) -> Stack:
     return Stack(
         inputs, hidden, outputs, activation=settings.activation, dropout=settings.dropout,
         batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
         norm_input=settings.norm_input if norm_input is None else norm_input,
-        norm_after=settings.norm_after, output_activation=settings.output_activation,
+        norm_after=settings.norm_after, output_activation=settings.output_activation, members=members,
     )  # fmt: skip
 
 

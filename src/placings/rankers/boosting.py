@@ -92,7 +92,7 @@ class TreeRanker(Ranker):
         self.feature_names_ = tuple(names)
         width = len(self.feature_names_)
         self.n_features_in_ = width
-        self.coverage_ = np.full(width, np.nan, dtype=np.float32)
+        self.coverage_, self.coverage_rules_ = np.full(width, np.nan, dtype=np.float32), {}
         self.training_ = {}
         rng = np.random.default_rng(0)
         wild = 10.0 ** rng.uniform(-3, 4, (SAMPLE_ROWS, width)) * rng.choice(

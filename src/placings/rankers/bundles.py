@@ -97,6 +97,7 @@ def _restore(kind: type[Ranker], bundle: Bundle) -> Ranker:
     ranker.feature_names_ = names
     coverage = [np.nan if share is None else share for share in contract["coverage"]]
     ranker.coverage_ = np.array(coverage, dtype=np.float32)
+    ranker.coverage_rules_ = dict(contract.get("rules", {}))
     ranker.training_ = dict(bundle.manifest["training"])
     ranker._sample = _read_sample(bundle)[0]
     own = {FEATURES, SAMPLE}
@@ -137,7 +138,14 @@ def _write_features(ranker: Ranker) -> bytes:
     names = ranker.feature_names_
     coverage = [round(float(c), 6) if np.isfinite(c) else None for c in ranker.coverage_]
     plain = None if names == name_features(len(names)) else names
-    contract = {"names": plain, "coverage": coverage, "covered": "present and not zero", "order": "as listed"}
+    contract: dict[str, Any] = {
+        "names": plain,
+        "coverage": coverage,
+        "covered": "present and not zero",
+        "order": "as listed",
+    }
+    if ranker.coverage_rules_:
+        contract["rules"] = ranker.coverage_rules_
     return json.dumps(contract, ensure_ascii=False).encode()
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints
+from placings.data.alignment import align_features
 from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.quality import measure_coverage
@@ -40,6 +41,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     feature_names_: tuple[str, ...]
     coverage_: Floats32
+    coverage_rules_: dict[
+        str, str | float
+    ]  # where not "present and not zero"; see feco.references.adopt_rules
     training_: dict[str, Any]
     _sample: Matrix
 
@@ -101,7 +105,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 raise BadInput(f"valid must be a RankingData or (X, y, qid). Got {len(parts)} parts.")
             held = self._as_data(*parts, *[None] * (5 - len(parts)), reset=False)
         self._fit(train, held)
-        self.coverage_ = measure_coverage(train.X)
+        self.coverage_, self.coverage_rules_ = measure_coverage(train.X), {}
         self.training_ = {"rows": train.n_rows, "queries": train.n_queries}
         self._sample = take_sample(train.X)
         return self
@@ -196,20 +200,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 self, X, reset=False, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan"
             )
         )
-
-
-def align_features(data: RankingData, names: tuple[str, ...]) -> RankingData:
-    """The same rows with just these features in this order; what is lacking is named."""
-    if data.feature_names == names:
-        return data
-    lacking = [name for name in names if name not in set(data.feature_names)]
-    if lacking:
-        shown = ", ".join(map(repr, lacking[:5])) + (" …" if len(lacking) > 5 else "")
-        raise BadInput(
-            f"the ranker was trained on {len(names)} features; the data lack {len(lacking)}: {shown}. "
-            "Rename the columns, or give them as missing (NaN)."
-        )
-    return data.select(names)
 
 
 def take_sample(X: Matrix) -> Matrix:

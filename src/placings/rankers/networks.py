@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from placings.errors import UnknownName
 from placings.rankers.bags import Bag
+from placings.rankers.ensembles import MemberLinear
 from placings.training.layers import Moments, RowDropout, RowNorm, can_fuse, relu_and_drop
 from placings.training.packing import Packed
 from placings.training.randomness import GOLDEN, make_uniform, name_units, scramble
@@ -56,6 +57,10 @@ class Stack(nn.Module):
     `momentum` is Keras's (the share of the old average that is kept), as the paper writes it. Weights start
     as Keras's do: Glorot uniform, biases 0. Statistics come from real rows only: nothing here is padded.
     Dropout draws by the layer's number, counted from `first_layer`.
+
+    With several `members` it is as many networks side by side: each has its own weights, dropout and loss,
+    and they meet only in what they see and in their mean. In training it gives `[rows, members]`, else
+    the mean.
     """
 
     def __init__(
@@ -73,29 +78,33 @@ class Stack(nn.Module):
         norm_after: bool = False,
         output_activation: str = LINEAR,
         first_layer: int = 0,
+        members: int = 1,
     ) -> None:
         super().__init__()
         act = find_activation(activation)
+        self.members = members
+
+        def linear(width: int, out: int, first: bool) -> nn.Module:
+            return nn.Linear(width, out) if members == 1 else MemberLinear(members, width, out, shared=first)
 
         def norm(width: int, wanted: bool) -> list[nn.Module]:
             return [RowNorm(width, eps=eps, momentum=1.0 - momentum)] if batch_norm and wanted else []
 
         layers = norm(inputs, norm_input and (bool(hidden) or outputs is not None))
         for number, (width, out) in enumerate(pairwise([inputs, *hidden])):
-            layers += norm(width, bool(number) and not norm_after)
-            layers += [nn.Linear(width, out), *norm(out, norm_after), act()]
-            layers.append(RowDropout(dropout, out, first_layer + number))
+            layers += norm(members * width, bool(number) and not norm_after)
+            layers += [linear(width, out, not number), *norm(members * out, norm_after), act()]
+            layers.append(RowDropout(dropout, members * out, first_layer + number))
         self.width = hidden[-1] if hidden else inputs
         if outputs is not None:
-            layers += norm(self.width, bool(hidden) and not norm_after)
-            layers.append(nn.Linear(self.width, outputs))
+            layers += norm(members * self.width, bool(hidden) and not norm_after)
+            layers.append(linear(self.width, outputs, not hidden))
             if output_activation != LINEAR:
                 layers.append(find_activation(output_activation, LINEAR)())
             self.width = outputs
         self.layers = nn.ModuleList(layers)
-        self.fusible = (
-            activation == "relu" and output_activation == LINEAR and not norm_after and bool(hidden)
-        )
+        plain = output_activation == LINEAR and not norm_after and members == 1
+        self.fusible = activation == "relu" and plain and bool(hidden)
         for layer in layers:
             if isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
@@ -108,7 +117,10 @@ class Stack(nn.Module):
                 return self._run_fused(x, packed, dtype)
         for layer in self.layers:
             x = layer(x, packed) if isinstance(layer, RowNorm | RowDropout) else layer(x)
-        return x
+        if self.members == 1 or self.training:
+            return x
+        # the mean as a product: ONNX Runtime takes it of no rows too
+        return x @ x.new_full((self.members, 1), 1.0 / self.members)
 
     def _run_fused(self, x: Tensor, packed: Packed, dtype: torch.dtype) -> Tensor:
         """The same, with fewer passes over the rows; products are of `dtype`, weights of their own."""
@@ -161,9 +173,9 @@ class RowNoise(nn.Module):
 
 
 class FeedForward(Network):
-    """`transform → noise → layers → score`; layers are a Stack, or Members, which train several at once."""
+    """`transform → noise → Stack → score`."""
 
-    def __init__(self, transform: nn.Module, noise: RowNoise, layers: nn.Module) -> None:
+    def __init__(self, transform: nn.Module, noise: RowNoise, layers: Stack) -> None:
         super().__init__()
         self.transform = transform
         self.noise = noise

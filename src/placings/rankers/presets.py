@@ -143,8 +143,6 @@ def _settle_network(settings: Settings) -> Settings:
         raise BadInput(
             f"only a feed-forward network has members. Got {settings.members} of {settings.network}."
         )
-    if settings.members > 1 and (settings.norm_after or settings.output_activation != "linear"):
-        raise BadInput("norm_after and output_activation are for members=1. Got more members.")
     if settings.network == "attention":
         if settings.group_size > 1:
             raise BadInput(

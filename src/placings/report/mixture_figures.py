@@ -137,7 +137,7 @@ def draw_curves(
 
 
 def _space_grid(data: RankingData, names: Sequence[str], points: int) -> Floats:
-    from placings.rankers.estimator import align_features
+    from placings.data.alignment import align_features
 
     X: Any = align_features(data, tuple(names)).X
     rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)

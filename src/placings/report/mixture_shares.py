@@ -87,7 +87,7 @@ def measure_effects(ranker: Any, data: RankingData, *, rows: int = 20_000) -> Mi
     again. A feature that does not vary keeps its shares. With a standardised basis the two are about the
     same.
     """
-    from placings.rankers.estimator import align_features
+    from placings.data.alignment import align_features
 
     found = gather_shares(ranker)
     transform = getattr(ranker, "transform_", ranker)

@@ -7,8 +7,10 @@ that are not real take no part in batch norm or loss. Long runs are compiled bef
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -145,7 +147,7 @@ class GraphRunner:
         self.place.zero_()
         job.optimizer.zero_grad(set_to_none=True)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with _hold_garbage(), torch.cuda.graph(self.graph):
             self._step()
         self._restore(before)
 
@@ -194,6 +196,19 @@ class GraphRunner:
         table = drawn.result()
         self.table[: len(table)].copy_(table, non_blocking=True)
         self.place.zero_()
+
+
+@contextmanager
+def _hold_garbage() -> Iterator[None]:
+    """No collection meanwhile: the graph of an earlier run, thrown away during a capture, would break it."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _fix_shape(loss: Loss, group: Group) -> Loss:

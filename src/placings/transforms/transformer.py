@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints
+from placings.data.alignment import align_features
 from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import RankingData
@@ -265,7 +266,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 if hasattr(self, "feature_names_in_"):
                     del self.feature_names_in_
                 return tidy(X.X)
-            return tidy(align_columns(X, self.feature_names_).X)
+            return tidy(align_features(X, self.feature_names_, "transform was fitted").X)
         with np.errstate(over="ignore"):
             checked = validate_data(
                 self, X, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite=False,
@@ -358,20 +359,6 @@ def cut_rows(rows: int, width: int, offsets: Ints | None) -> Iterator[tuple[int,
         last = max(first + 1, min(last, len(offsets) - 1))
         yield int(offsets[first]), int(offsets[last]), offsets[first : last + 1] - offsets[first]
         first = last
-
-
-def align_columns(data: RankingData, names: tuple[str, ...]) -> RankingData:
-    """The same rows with just these features in this order; what is lacking is named."""
-    if data.feature_names == names:
-        return data
-    lacking = [name for name in names if name not in set(data.feature_names)]
-    if lacking:
-        shown = ", ".join(map(repr, lacking[:5])) + (" …" if len(lacking) > 5 else "")
-        raise BadInput(
-            f"the transform was fitted on {len(names)} features; the data lack {len(lacking)}: {shown}. "
-            "Rename the columns, or give them as missing (NaN)."
-        )
-    return data.select(names)
 
 
 def tidy(X: Matrix) -> Matrix:

@@ -63,6 +63,14 @@ def test_features_of_one_segment_that_fall_on_one_day_are_one_incident() -> None
     assert not incident.ongoing
 
 
+def test_a_silent_log_is_another_incident_than_the_drop_before_it() -> None:
+    alerts = [raise_alert("clicks", NORTH, day) for day in (10, 11)]
+    alerts += [raise_alert(name, NORTH, 12, "no data") for name in ("clicks", "price", "rating")]
+    drop, silence = group_alerts(alerts, WINDOWS)
+    assert (drop.state, drop.features, drop.last) == ("severe", ("clicks",), WINDOWS[11])
+    assert (silence.state, set(silence.features)) == ("no data", {"clicks", "price", "rating"})
+
+
 def test_features_that_fall_days_apart_are_two() -> None:
     alerts = [raise_alert("clicks", NORTH, 10), raise_alert("price", NORTH, 13)]
     assert len(group_alerts(alerts, WINDOWS)) == 2

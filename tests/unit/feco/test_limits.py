@@ -13,7 +13,8 @@ import yaml
 import placings as pg
 from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
 from placings.feco.limits import Limit, Limits, parse_limits, read_limits
-from placings.feco.references import make_limits, smooth_median, take_limits
+from placings.feco.references import adopt_rules, make_limits, smooth_median, take_limits
+from placings.feco.rules import find_rules
 
 DAYS = pd.date_range("2024-03-04", periods=28)
 
@@ -256,3 +257,25 @@ def test_the_table_shows_every_limit_and_the_dict_is_plain(limits: Limits) -> No
 def test_an_unknown_column_is_named_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean 'price'"):
         make_limits({"price": [1.0] * 60}, ["prise"])
+
+
+def test_a_ranker_keeps_the_rules_of_its_features_and_its_bundle_does(tmp_path: Path) -> None:
+    X = np.array([[1.0, -1.0], [0.0, -2.0], [3.0, 0.0], [5.0, np.nan]] * 10, dtype=np.float32)
+    data = pg.RankingData.from_arrays(
+        X, [1.0, 0.0, 2.0, 0.0] * 10, np.repeat(range(10), 4), feature_names=("clicks", "change")
+    )
+    ranker = pg.LinearRanker(loss="ridge").fit(data)
+    assert ranker.coverage_.tolist() == [0.75, 0.5]  # not zero, and there
+    adopt_rules(ranker, data, {"clicks": "median", "change": "positive"})
+    assert ranker.coverage_.tolist() == [0.5, 0.0]  # above (1 + 3) / 2; never above 0
+    assert ranker.coverage_rules_ == {"clicks": 2.0, "change": "positive"}
+    ranker.save(tmp_path / "model")
+    assert find_rules(tmp_path / "model", ["clicks", "change"]) == {"clicks": 2.0, "change": "positive"}
+    assert pg.load(tmp_path / "model").coverage_rules_ == ranker.coverage_rules_
+    for held in (take_limits(tmp_path / "model"), take_limits(ranker)):
+        assert {entry.feature: (entry.rule, entry.reference) for entry in held.entries} == {
+            "clicks": (2.0, 0.5),
+            "change": ("positive", 0.0),
+        }
+    with pytest.raises(UnknownName, match="no feature of the ranker 'click'"):
+        adopt_rules(ranker, data, {"click": "positive"})

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placings.data.engines import open_source
 from placings.errors import BadInput, UnknownName
-from placings.feco.engines import open_source
 from placings.feco.plans import default_plans, plan_errors
 from placings.feco.sampling import Plan, sample_events
 from placings.feco.score import coverage

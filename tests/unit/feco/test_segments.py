@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from placings.clicks.simulation import ShopLog, make_shop_log, write_shop_log
+from placings.data.engines import open_table
 from placings.errors import BadInput, UnknownName
-from placings.feco.engines import open_table
 from placings.feco.score import coverage
 from placings.feco.segments import compare_ages, label_ages, label_days_since, label_head_tail, trace_launch
 

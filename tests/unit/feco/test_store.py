@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadFile, BadInput
+from placings.errors import BadFile, BadInput, PlacingsWarning
 from placings.feco.score import coverage
 from placings.feco.store import CoverageStore, Stored
 
@@ -191,3 +191,24 @@ def test_bad_questions_are_told(store: CoverageStore) -> None:
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
     assert doctest.testmod(import_module("placings.feco.store")).failed == 0
+
+
+def test_a_day_that_lost_all_its_rows_is_removed_when_it_is_computed_again(tmp_path: Path) -> None:
+    log = pd.DataFrame(
+        {
+            "ts": pd.to_datetime(["2024-01-01 10:00", "2024-01-02 10:00"] * 3),
+            "region": ["north", "north", "south", "south", "north", "south"],
+            "rating": [1.0, 0.0, 2.0, 1.0, 0.0, 3.0],
+        }
+    )
+    store = CoverageStore(tmp_path / "kept.db")
+    days = {"since": "2024-01-01", "until": "2024-01-03"}
+    counting = {"by": "region", "time": "ts", **days}
+    store.put(coverage(log, "rating", **counting), **days)
+    assert sorted(store.read(by="region")["window"].dt.day.unique()) == [1, 2]
+    first = log[log["ts"] < "2024-01-02"]
+    second = {"since": "2024-01-02", "until": "2024-01-03"}
+    with pytest.warns(PlacingsWarning, match="no event to count"):
+        found = coverage(first, "rating", by="region", time="ts", **second)
+    assert store.put(found, **second).removed > 0
+    assert sorted(store.read(by="region")["window"].dt.day.unique()) == [1]

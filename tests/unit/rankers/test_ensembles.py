@@ -15,7 +15,7 @@ import placings as pg
 from placings.data.ranking import RankingData
 from placings.losses import find_loss
 from placings.rankers.assembly import build_network
-from placings.rankers.ensembles import MemberLinear, Members
+from placings.rankers.ensembles import MemberLinear
 from placings.rankers.networks import FeedForward, Network, Stack
 from placings.rankers.presets import settle
 from placings.training.layers import RowDropout, RowNorm
@@ -45,7 +45,7 @@ def make_network(data: RankingData, **settings: Any) -> Network:
 def take_member(network: Network, member: int, data: RankingData, **settings: Any) -> Network:
     """A network of its own with the weights of one member; only where the input has no norm to share."""
     alone = make_network(data, **{**settings, "members": 1})
-    assert isinstance(network.layers, Members)
+    assert isinstance(network.layers, Stack)
     assert isinstance(alone.layers, Stack)
     with torch.no_grad():
         for ours, theirs in zip(network.layers.layers, alone.layers.layers, strict=True):
@@ -188,7 +188,7 @@ def test_a_ranker_of_members_is_saved_explained_and_better_than_chance(
 ) -> None:
     ranker = pg.NeuralRanker(members=4, hidden=[16], steps=150, lr=0.01, random_state=0).fit(data)
     assert isinstance(ranker.network_, FeedForward)
-    assert isinstance(ranker.network_.layers, Members)
+    assert ranker.network_.layers.members == 4
     assert pg.evaluate(ranker, data, ["ndcg@5"])["ndcg@5"] > 0.85
     ranker.save(tmp_path / "model")
     back = pg.load(tmp_path / "model")

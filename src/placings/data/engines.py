@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from placings.data.columns import METADATA_KEY
+from placings.data.paths import as_paths, as_urls, find_delimiter, find_files
 from placings.data.ranking import RankingData
 from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
-from placings.feco.paths import as_paths, as_urls, find_delimiter, find_files
 from placings.threads import count_threads
 
 if TYPE_CHECKING:

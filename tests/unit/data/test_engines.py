@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placings.data.engines import need_ibis, open_source, opened
 from placings.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
-from placings.feco.engines import need_ibis, open_source, opened
 from placings.feco.score import coverage
 
 pd = pytest.importorskip("pandas")

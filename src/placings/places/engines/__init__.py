@@ -1,0 +1,1 @@
+"""Engines that answer a text with places: SQLite embedded, PostgreSQL, Pelias, OpenSearch."""

@@ -15,6 +15,8 @@ from placings.cli.feature_coverage import app as coverage_app
 from placings.cli.fitting import fit_files
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
+from placings.cli.log import app as log_app
+from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
 from placings.cli.reproduce import app as reproduce_app
 from placings.cli.tuning import tune_files
@@ -57,7 +59,9 @@ app.command("compare")(compare_files)
 app.command("tune")(tune_files)
 app.command("import-model")(import_model)
 app.command("export")(export_model)
+app.add_typer(log_app, name="log")
 app.add_typer(coverage_app, name="coverage")
+app.add_typer(places_app, name="places")
 app.add_typer(reproduce_app, name="reproduce")
 app.add_typer(cache_app, name="cache")
 app.command("demo")(demo)

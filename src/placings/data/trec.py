@@ -44,7 +44,7 @@ def read_trec(
     """
     if unretrieved not in ("drop", "append"):
         raise BadInput(f"unretrieved must be 'drop' or 'append'. Got {unretrieved!r}.")
-    judged, negative = _read_qrels(Path(qrels))
+    judged, negative = read_qrels(Path(qrels))
     listed = _read_run(Path(run))
     notes = _compare_queries(listed, judged)
     if negative:
@@ -92,7 +92,7 @@ def write_run(
                 file.write(f"{qid} Q0 {items[row]} {rank} {float(values[row])!r} {tag}\n")
 
 
-def _read_qrels(path: Path) -> tuple[dict[str, dict[str, float]], int]:
+def read_qrels(path: Path) -> tuple[dict[str, dict[str, float]], int]:
     judged: dict[str, dict[str, float]] = defaultdict(dict)
     negative = 0
     for line, words in _read_lines(path, "qid 0 docid rel", (4,)):

@@ -1,0 +1,133 @@
+"""`placings places index` and `placings places search`: an index of places, and what it answers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from placings.cli.loading import split_names
+from placings.cli.printing import print_text
+
+if TYPE_CHECKING:
+    from placings.places.place import Focus, Hit
+
+
+def index_places(
+    source: Annotated[
+        str, typer.Argument(help="A file of places (JSON lines, also compressed), or the word geonames.")
+    ],
+    out: Annotated[Path, typer.Argument(help="The index to write, such as places.db.")],
+) -> None:
+    """Index places by name, popularity and position, so that `places search` finds them.
+
+    \b
+    Examples:
+      placings places index geonames cities.db
+      placings places index places_karlsruhe.jsonl.gz karlsruhe.db
+    """
+    from placings.places.engines.sqlite import build_index
+    from placings.places.sources import read_source
+
+    with _show_bar("reading") as tell:
+        places = read_source(source, progress=tell)
+    with _show_bar("indexing") as tell:
+        build_index(places, out, progress=tell)
+    print_text(f"{len(places):,} places in {out} ({out.stat().st_size / 1e6:.0f} MB)")
+
+
+def search_places(
+    index: Annotated[Path, typer.Argument(help="An index, as `placings places index` wrote it.")],
+    text: Annotated[str, typer.Argument(help="What to look for; the last word may be a beginning.")],
+    near: Annotated[
+        str | None, typer.Option(help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON")
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Only these types, with commas, e.g. station,stop.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="A re-ranker's folder, as `placings demo` or `places study` keep one.", metavar="DIR"
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", "--hits", min=1, help="Hits at most.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
+) -> None:
+    """Search an index of places, best first; with --model in a learned order, beside the engine's ranks.
+
+    \b
+    Examples:
+      placings places search cities.db "san fran"
+      placings places search karlsruhe.db haupt --near 49.01,8.40 --layers station,stop
+      placings places search cities.db karls --model places-study/reranker
+    """
+    from placings.places.engines.sqlite import SqliteEngine
+
+    focus = None if near is None else _parse_position(near)
+    wanted = None if layers is None else split_names(layers)
+    with SqliteEngine(index) as engine:
+        if model is None:
+            hits = engine.search(text, focus=focus, k=k, layers=wanted)
+        else:
+            from placings.places.reranking import load_reranker
+
+            hits = load_reranker(model).wrap(engine).search(text, focus=focus, k=k, layers=wanted)
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        print_text(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False))
+        return
+    print_text("\n".join(_write_lines(hits, focus)) if hits else "nothing found")
+
+
+def _write_lines(hits: list[Hit], focus: Focus | None) -> Iterator[str]:
+    from placings.places.engines.sqlite_scoring import measure_km
+
+    rows = [
+        (
+            "engine" if any(hit.rank != place for place, hit in enumerate(hits, 1)) else "",
+            "place",
+            "type",
+            "score",
+            "" if focus is None else "km",
+        )
+    ]
+    for hit in hits:
+        place = hit.place
+        where = ", ".join(part for part in (place.name, place.locality or place.country) if part)
+        far = "" if focus is None else f"{measure_km(*focus, place.lat, place.lon):,.1f}"
+        rows.append((str(hit.rank), where, place.type, f"{hit.score:.2f}", far))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for rank, where, kind, score, far in rows:
+        line = (rank.rjust(widths[0]), where.ljust(widths[1]), kind.ljust(widths[2]), score.rjust(widths[3]))
+        yield "  ".join((*line, far.rjust(widths[4]))).rstrip()
+
+
+def _parse_position(text: str) -> Focus:
+    try:
+        lat, lon = (float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"--near must be LAT,LON in degrees, such as 49.01,8.40. Got {text!r}."
+        ) from None
+    return lat, lon
+
+
+@contextmanager
+def _show_bar(what: str) -> Iterator[Callable[[int, int], object] | None]:
+    """A bar on stderr, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

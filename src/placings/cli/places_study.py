@@ -1,0 +1,158 @@
+"""`placings places study`: chapter 6 of the thesis on a simulated log or on your own, one command."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from placings.cli.printing import print_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Split(StrEnum):
+    """What is held out: sessions at random, or the last ones."""
+
+    session = "session"
+    time = "time"
+
+
+class Clicks(StrEnum):
+    """How simulated people click."""
+
+    position = "position"
+    cascade = "cascade"
+    trust = "trust"
+
+
+def run_places_study(
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[ROWS.parquet]", help="A joined log (placings log join). None: simulate one."
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of the tables, the model, and the cells a stopped study goes on from."),
+    ] = Path("places-study"),
+    searches: Annotated[
+        int | None,
+        typer.Option(min=200, help="Searches to simulate; 5000, with --quick 1500.", metavar="N"),
+    ] = None,
+    places: Annotated[
+        Path | None,
+        typer.Option(help="Places to simulate on, .jsonl.gz. None: the cities of GeoNames.", metavar="FILE"),
+    ] = None,
+    clicks: Annotated[Clicks, typer.Option(help="How simulated people click.")] = Clicks.position,
+    k: Annotated[int, typer.Option(min=10, help="Results the engine gives.", metavar="N")] = 100,
+    split: Annotated[Split, typer.Option(help="Hold out sessions at random, or the last ones.")] = (
+        Split.session
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two minutes: short training, little tuning.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Go on from the cells in --out, or make all anew.")
+    ] = True,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Say each cell on stderr, also where it is no terminal.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Engine, linear, tree and neural rankers on a place search log: every table of the thesis' chapter 6.
+
+    The default re-ranker, with a guard that keeps the engine's order where it is in doubt, is judged on every
+    slice known before the click, the worst first. Tables are printed, and written to --out as study.md and
+    study.json (and places.html, where the report extra is installed) with the trained re-ranker.
+
+    \b
+    Examples:
+      placings places study --quick
+      placings places study --places places.jsonl.gz --searches 20000 --out runs/places
+      placings places study rows.parquet --split time
+    """
+    import shutil
+    import sys
+
+    from placings.evaluation.rendering import write_json
+    from placings.studies.places import CELLS, read_rows, run_study
+    from placings.studies.places_settings import choose_settings
+    from placings.studies.places_tables import render_study
+
+    progress = verbose or sys.stderr.isatty()
+    if not resume and (out / CELLS).is_dir():
+        shutil.rmtree(out / CELLS)
+    if rows is None:
+        wanted = searches or (1500 if quick else 5000)
+        frame = _simulate(places, out, wanted, clicks, k, seed, progress)
+    else:
+        frame = read_rows(rows)
+    count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
+    settings = choose_settings(count, quick=quick, seed=seed, split=split.value)
+    result = run_study(
+        frame, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
+    )
+    _write_page(result, out)
+    print_text(write_json(result) if as_json else render_study(result))
+    if not as_json:
+        typer.echo(f"\nkept in {out}", err=True)
+
+
+def _simulate(
+    places: Path | None, out: Path, searches: int, clicks: Clicks, k: int, seed: int, progress: bool
+) -> pd.DataFrame:
+    """The rows of a simulated log; kept in `out` under what it was made of, so that a second run reads it."""
+    import hashlib
+    import sys
+
+    from placings.data.streams import write_atomically
+    from placings.places.engines.sqlite import SqliteEngine, build_index
+    from placings.places.simulation import simulate_log
+    from placings.places.sources import read_geonames, read_places
+    from placings.studies.places import read_rows
+
+    source = (
+        "geonames"
+        if places is None
+        else f"{places.resolve()} {places.stat().st_size if places.is_file() else 0}"
+    )
+    mark = hashlib.sha256(f"{source} {searches} {clicks.value} {k} {seed}".encode()).hexdigest()[:12]
+    file = out / f"rows-{mark}.parquet"
+    if file.is_file():
+        return read_rows(file)
+
+    def say(text: str) -> None:
+        if progress:
+            print(text, file=sys.stderr, flush=True)
+
+    say("reading places")
+    known = read_geonames() if places is None else read_places(places)
+    out.mkdir(parents=True, exist_ok=True)
+    index = out / f"index-{hashlib.sha256(source.encode()).hexdigest()[:12]}.db"
+    if not index.is_file():
+        say(f"indexing {len(known):,} places")
+        build_index(known, index)
+    say(f"simulating {searches:,} searches")
+    log = simulate_log(known, SqliteEngine(index), searches, clicks=clicks.value, k=k, random_state=seed)
+    frame = log.to_rows(unsuccessful="negatives")
+    with write_atomically(file) as part:
+        frame.to_parquet(part, index=False)
+    return frame
+
+
+def _write_page(result: dict[str, object], out: Path) -> None:
+    """The page beside the tables, where the report extra is installed."""
+    from placings.errors import MissingExtra
+
+    try:
+        from placings.report.places_page import write_places_page
+
+        write_places_page(out / "places.html", result)
+    except MissingExtra:
+        return

@@ -1,0 +1,90 @@
+"""Ready sets of features for a log of numbers, such as a shop's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placings.errors import BadInput
+from placings.features.category import OneHot
+from placings.features.columns import LIST, Rows, Table
+from placings.features.engine_signals import EngineSignals
+from placings.features.number import Number
+from placings.features.similarity import PLAIN, Similarity
+from placings.features.spec import Feature, FeatureSet, Kind
+from placings.features.text import TextShape
+
+CONTEXT = ("target", "platform", "surface", "region")
+# ids, the engine's own signals, times, and what is only known after the search: never a feature by itself
+RESERVED = {
+    LIST, "session_id", "user_id", "item_id", "item", "time", "query", "focus_lat", "focus_lon", "position",
+    "score", "label", "is_target", "kind", "arrival", "first_seen", "propensity", "action", "click",
+    "clicked", "clicks", "cart", "purchase", "purchased", "grade", "target_id", *CONTEXT,
+}  # fmt: skip
+TEXTS = ("name", "title")
+MOST_VALUES = 50
+
+
+def numeric_features(columns: Sequence[str]) -> FeatureSet:
+    """The numeric columns of these names as they are; missing stays missing.
+
+    >>> numeric_features(["price"]).fit_transform({"price": [9.5, None]})
+    array([[9.5],
+           [nan]], dtype=float32)
+    """
+    if isinstance(columns, str) or not columns:
+        raise BadInput(f"columns must be a list of column names, at least one. Got {columns!r}.")
+    return FeatureSet(Number(column) for column in columns)
+
+
+def shop_features(rows: Table, *, engine: bool = True) -> FeatureSet:
+    """The features of a shop's log, chosen by what its columns hold; not fitted yet.
+
+    Every numeric column is a feature as it is, of the query if it never differs within a list. Text columns
+    of at most 50 values become categories; `platform`, `region`, `target` and `surface` are of the context.
+    The query's length and words, its match with `name` or `title` where there is one, and the engine's rank
+    and score (`engine=False` leaves them out) go with them. Ids, times, labels and actions are never
+    features.
+    """
+    table = Rows(rows)
+    found: list[Feature] = [TextShape("query", missing="drop")]
+    found += [Similarity(text, tuple(PLAIN), missing="drop") for text in TEXTS if text in table.names]
+    if engine:
+        found.append(EngineSignals(_find_signals(table)))
+    for column in table.names:
+        if column in RESERVED or column in TEXTS or table.is_blank(column):
+            continue
+        if _is_numeric(table, column):
+            found.append(Number(column, kind=_find_kind(table, column)))
+        elif (values := _find_categories(table, column)) and 1 < len(values) <= MOST_VALUES:
+            found.append(OneHot(column))
+    found += [OneHot(column, kind="context", missing="drop") for column in CONTEXT if column in table.names]
+    return FeatureSet(found)
+
+
+def _find_signals(rows: Rows) -> tuple[str, ...]:
+    ranks = ("rank", "reciprocal_rank") if "position" in rows.names else ()
+    scores = ("score", "score_gap", "score_share") if "score" in rows.names else ()
+    return (*ranks, *scores, "list_size")
+
+
+def _is_numeric(rows: Rows, column: str) -> bool:
+    try:
+        rows.floats(column)
+    except BadInput:
+        return False
+    return True
+
+
+def _find_kind(rows: Rows, column: str) -> Kind:
+    values = rows.floats(column)
+    same = np.array_equal(rows.lists.largest(values), rows.lists.smallest(values), equal_nan=True)
+    return "query" if same and len(rows.lists.sizes) < rows.count else "item"
+
+
+def _find_categories(rows: Rows, column: str) -> list[str]:
+    try:
+        return [value for value in rows.texts(column).values if value]
+    except TypeError:  # lists and dicts have no place in a table of features
+        return []

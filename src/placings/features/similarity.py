@@ -1,0 +1,190 @@
+"""How alike the query and a text of the item are: as wholes, word by word, letter by letter, in the list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from placings.arrays import Bools, Floats, Ints
+from placings.errors import MissingExtra
+from placings.features.columns import Rows
+from placings.features.folding import give_spellings
+from placings.features.spec import Feature, Kind, check_measures
+
+Compare = Callable[[str, str], float]
+Best = Callable[[Floats, Ints], Floats]  # the scores of all spellings, and where each pair's begin
+
+DIGITS = re.compile(r"\d+")
+
+
+def _overlap(query: str, text: str) -> float:
+    asked, there = set(query.split()), set(text.split())
+    return len(asked & there) / len(asked | there)
+
+
+def _words_begun(query: str, text: str) -> float:
+    words = query.split()
+    padded = f" {text}"
+    return sum(f" {word}" in padded for word in words) / len(words)
+
+
+def _digits(query: str, text: str) -> float:
+    asked = DIGITS.findall(query)
+    if not asked:
+        return np.nan
+    there = set(DIGITS.findall(text))
+    return sum(number in there for number in asked) / len(asked)
+
+
+def _prefix_edit() -> Compare:
+    distance = _levenshtein().distance
+    return lambda query, text: distance(query, text[: len(query)]) / len(query)
+
+
+PLAIN: dict[str, Compare] = {  # of a folded query and a folded text, neither of them empty
+    "exact": lambda query, text: float(query == text),
+    "prefix": lambda query, text: float(text.startswith(query)),
+    "word_prefix": lambda query, text: float(f" {query}" in f" {text}"),
+    "word_overlap": _overlap,
+    "words_begun": _words_begun,
+    "digits": _digits,
+    "length_gap": lambda query, text: float(len(text) - len(query)),
+}
+FUZZY: dict[str, Callable[[], Compare]] = {  # these need rapidfuzz
+    "edit_distance": lambda: _levenshtein().normalized_distance,
+    "prefix_edit": _prefix_edit,
+    "partial_ratio": lambda: _percent("partial_ratio"),
+    "token_set_ratio": lambda: _percent("token_set_ratio"),
+}
+BEST: dict[str, Best] = {  # of several spellings; the largest if not said here
+    "edit_distance": np.minimum.reduceat,
+    "prefix_edit": np.minimum.reduceat,
+    "length_gap": lambda gaps, starts: gaps[starts],
+}
+IN_LIST = ("only_exact", "edit_rank", "prefix_edit_gap")
+MEASURES = (*PLAIN, *FUZZY, *IN_LIST)
+
+
+@dataclass(frozen=True)
+class Similarity(Feature):
+    """How alike query and text are, both folded; NaN where either is missing.
+
+    Where either has more than one spelling (Köln, Koeln; Hbf, Hauptbahnhof), the best pair of them counts.
+    exact, prefix, word_prefix: 1 where the query is the text, begins it, or begins it at some word.
+    word_overlap: shared words over all words. words_begun: share of the query's words that begin a word of
+    the text. digits: share of the query's numbers that the text has; NaN without numbers. length_gap: the
+    text's characters minus the query's. By rapidfuzz: edit_distance, the normalised Levenshtein distance
+    from 0 to 1; prefix_edit, the distance to the text's first characters, as many as the query has, divided
+    by them; partial_ratio and token_set_ratio from 0 to 1. In the list: only_exact, 1 for the one exact
+    match; edit_rank, 1 for the smallest edit_distance; prefix_edit_gap, above the list's smallest.
+
+    >>> from placings.features.spec import FeatureSet
+    >>> rows = {"query": ["Haubt"], "name": ["Hauptbahnhof"]}
+    >>> FeatureSet([Similarity(measures=("prefix", "prefix_edit", "length_gap"))]).fit_transform(rows)
+    array([[0. , 0.2, 7. ]], dtype=float32)
+    """
+
+    family: ClassVar[str] = "similarity"
+
+    text: str = "name"
+    measures: tuple[str, ...] = MEASURES
+    query: str = "query"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_measures(self.measures, MEASURES)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.query, self.text)
+
+    def names(self) -> list[str]:
+        return [f"{self.text}_{measure}" for measure in self.measures]
+
+    def kinds(self) -> list[Kind]:
+        return ["query-item"] * len(self.measures)
+
+    def compute(self, rows: Rows) -> list[Floats]:
+        return [measure_similarity(rows, self.query, self.text, measure) for measure in self.measures]
+
+
+def measure_similarity(rows: Rows, query: str, text: str, measure: str) -> Floats:
+    """One measure for all rows, computed once for each distinct pair and once for a table."""
+    if measure in IN_LIST:
+        return _compare_in_list(rows, query, text, measure)
+
+    def compare() -> Floats:
+        score = PLAIN[measure] if measure in PLAIN else FUZZY[measure]()
+        pairs = rows.remember(("spelled", query, text), lambda: _spell_pairs(rows, query, text))
+        spelled = zip(pairs.asked, pairs.there, strict=True)
+        scores = np.array([score(one, other) for one, other in spelled], dtype=np.float64)
+        found = np.full(len(pairs.known), np.nan)
+        if len(scores):
+            best: Best = BEST.get(measure, np.maximum.reduceat)
+            found[pairs.known] = best(scores, pairs.starts)
+        spread: Floats = found[pairs.inverse]
+        return spread
+
+    return rows.remember(("similarity", query, text, measure), compare)
+
+
+@dataclass(frozen=True, eq=False)
+class _SpelledPairs:
+    """The distinct pairs of query and text, each in all its spellings, one pair's after the other's."""
+
+    asked: list[str]
+    there: list[str]
+    starts: Ints  # where a pair's spellings begin `[known pairs]`
+    known: Bools  # whether a pair has two texts `[pairs]`
+    inverse: Ints  # the pair of each row `[rows]`
+
+
+def _spell_pairs(rows: Rows, query: str, text: str) -> _SpelledPairs:
+    pairs = rows.combine(query, text)
+    asked: list[str] = []
+    there: list[str] = []
+    sizes = []
+    for one, other in zip(*pairs.columns, strict=True):
+        left, right = give_spellings(one), give_spellings(other)
+        if len(left) == 1 and len(right) == 1:
+            asked.append(left[0])
+            there.append(right[0])
+        else:
+            asked += [each for each in left for _ in right]
+            there += [each for _ in left for each in right]
+        sizes.append(len(left) * len(right))
+    counts = np.array(sizes, dtype=np.int64)
+    ends = np.cumsum(counts[counts > 0])
+    return _SpelledPairs(asked, there, ends - counts[counts > 0], counts > 0, pairs.inverse)
+
+
+def _compare_in_list(rows: Rows, query: str, text: str, measure: str) -> Floats:
+    if measure == "only_exact":
+        exact = measure_similarity(rows, query, text, "exact")
+        alone = (exact == 1.0) & (rows.lists.count(exact == 1.0) == 1.0)
+        return np.where(np.isnan(exact), np.nan, alone.astype(np.float64))
+    if measure == "edit_rank":
+        return rows.lists.rank(-measure_similarity(rows, query, text, "edit_distance"))
+    edits = measure_similarity(rows, query, text, "prefix_edit")
+    return edits - rows.lists.smallest(edits)
+
+
+def _levenshtein() -> Any:
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError as error:
+        raise MissingExtra("edit distances between query and name", "rapidfuzz", "places") from error
+    return Levenshtein
+
+
+def _percent(name: str) -> Compare:
+    try:
+        from rapidfuzz import fuzz
+    except ImportError as error:
+        raise MissingExtra("fuzzy ratios of query and name", "rapidfuzz", "places") from error
+    ratio: Compare = getattr(fuzz, name)
+    return lambda query, text: ratio(query, text) / 100.0

@@ -1,0 +1,140 @@
+"""When a search happened, by the clock of the place or of a given time zone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from placings.arrays import Floats, Ints
+from placings.errors import BadInput
+from placings.features.columns import Rows, Times, number_values
+from placings.features.spec import Feature, Kind, check_measures
+
+CYCLES = ("hour", "weekday", "day", "month")
+MEASURES = (
+    "part_of_day", "hour", "weekday", "day", "month", "year", "is_weekend",
+    *(f"{each}_{wave}" for each in CYCLES for wave in ("sin", "cos")),
+)  # fmt: skip
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MINUTE = 60_000_000  # microseconds
+DAY = 1440 * MINUTE
+
+
+@dataclass(frozen=True)
+class Clock(Feature):
+    """Hour, weekday, day, month and year on the clock of a time zone, and as points on circles.
+
+    `zone` is a time zone's name; with `zone_column` a row whose column names another zone is told by that
+    one, so a place far away has its own hour. `part_of_day` is 0 before 6, 1 before 12, 2 before 18, then 3;
+    `weekday` 0 is Monday; `day` and `month` count from 1. On a circle, x becomes `sin(2πx/p)` and
+    `cos(2πx/p)` with the true period p: 24 hours, 7 weekdays, 12 months, and as many days as the month has,
+    so hours 0 and 23 are neighbours, not one. A missing time gives NaN; a zone that nobody knows is told by
+    `zone`.
+
+    >>> from placings.features.spec import FeatureSet
+    >>> clock = FeatureSet([Clock("Europe/Berlin", ("hour", "is_weekend", "hour_cos"))])
+    >>> clock.fit_transform({"time": ["2026-05-01T22:00:00Z"]})  # midnight in Berlin, a Saturday
+    array([[0., 1., 1.]], dtype=float32)
+    """
+
+    family: ClassVar[str] = "clock"
+
+    zone: str = "UTC"
+    measures: tuple[str, ...] = MEASURES
+    zone_column: str | None = None
+    time: str = "time"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_measures(self.measures, MEASURES)
+        if find_zone(self.zone) is None:
+            raise BadInput(
+                f"zone must be a time zone's name such as Europe/Berlin. Got {self.zone!r}. If the name is "
+                "right, this machine has no table of zones: pip install tzdata."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.time,) if self.zone_column is None else (self.time, self.zone_column)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return (self.time,)
+
+    def names(self) -> list[str]:
+        return list(self.measures)
+
+    def kinds(self) -> list[Kind]:
+        return ["context"] * len(self.measures)
+
+    def compute(self, rows: Rows) -> list[Floats]:
+        times = rows.times(self.time)
+        known = ~np.isnat(times)
+        local = self._shift(rows, np.where(known, times, np.datetime64(0, "us")))
+        parts = _take_apart(local)
+        return [np.where(known, _measure(parts, measure), np.nan) for measure in self.measures]
+
+    def _shift(self, rows: Rows, times: Times) -> Times:
+        """UTC times as the clock on the wall shows them; each minute in each zone is asked for once."""
+        if self.zone_column is None:
+            codes, names = np.zeros(rows.count, dtype=np.int64), [self.zone]
+        else:
+            texts = rows.texts(self.zone_column)
+            codes, names = texts.codes, texts.values
+        zones = [find_zone(name) or find_zone(self.zone) for name in names]
+        minutes = times.astype(np.int64) // MINUTE
+        numbers, distinct = number_values(zip(codes.tolist(), minutes.tolist(), strict=True))
+        shifts = [_find_offset(zones[code], minute) for code, minute in distinct]
+        shift: Ints = np.array(shifts, dtype=np.int64)
+        return times + shift[numbers].astype("timedelta64[us]") if len(times) else times
+
+
+def find_zone(name: str) -> ZoneInfo | None:
+    """The time zone of this name, or None if there is none."""
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, ill-formed, the name of a folder
+        return None
+
+
+def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
+    """Microseconds that the zone's clock is ahead of UTC."""
+    moment = EPOCH + timedelta(minutes=minute)
+    ahead = moment.astimezone(zone).utcoffset() or timedelta(0)
+    return ahead // timedelta(microseconds=1)
+
+
+def _take_apart(local: Times) -> dict[str, Ints]:
+    days, months = local.astype("datetime64[D]"), local.astype("datetime64[M]")
+    first = months.astype("datetime64[D]")
+    return {
+        "hour": local.astype(np.int64) % DAY // (60 * MINUTE),
+        "weekday": (days.astype(np.int64) + 3) % 7,  # 1 January 1970 was a Thursday
+        "day": (days - first).astype(np.int64) + 1,
+        "days": ((months + 1).astype("datetime64[D]") - first).astype(np.int64),
+        "month": months.astype(np.int64) % 12 + 1,
+        "year": local.astype("datetime64[Y]").astype(np.int64) + 1970,
+    }
+
+
+def _measure(parts: dict[str, Ints], measure: str) -> Floats:
+    if measure == "part_of_day":
+        return (parts["hour"] // 6).astype(np.float64)
+    if measure == "is_weekend":
+        return (parts["weekday"] >= 5).astype(np.float64)
+    name, _, wave = measure.partition("_")
+    if not wave:
+        return parts[name].astype(np.float64)
+    period = {"hour": 24, "weekday": 7, "month": 12}.get(name)
+    periods = parts["days"] if period is None else np.full(len(parts["days"]), period, dtype=np.int64)
+    turn = math.sin if wave == "sin" else math.cos
+    table = np.array([[turn(2.0 * math.pi * x / p) if p else 0.0 for x in range(32)] for p in range(32)])
+    points: Floats = table[periods, parts[name]]
+    return points

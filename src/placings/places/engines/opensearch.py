@@ -1,0 +1,293 @@
+"""OpenSearchEngine: places in an OpenSearch or Elasticsearch index."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+from placings.errors import BadInput
+from placings.places.engines.requests import (
+    TRANSIENT,
+    Patience,
+    Server,
+    ServerFailed,
+    check_place,
+    check_request,
+)
+from placings.places.place import Focus, Hit, Place
+
+LOGIN = "PLACINGS_OPENSEARCH_LOGIN"  # user:password
+KEY = "PLACINGS_OPENSEARCH_KEY"  # an Elasticsearch API key
+TEXTS = ("id", "name", "type", "locality", "street", "neighbourhood", "borough", "country", "zone")
+PREFIXES = {"min_chars": 1, "max_chars": 6}
+WHOLE = {"whole": {"type": "keyword", "normalizer": "folded", "ignore_above": 256}}
+FOLDED = {"type": "text", "analyzer": "folded"}
+WORDS = {**FOLDED, "copy_to": "everything"}
+MAPPING: dict[str, Any] = {
+    "settings": {
+        "analysis": {
+            "analyzer": {
+                "folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase", "asciifolding"]}
+            },
+            "normalizer": {"folded": {"type": "custom", "filter": ["lowercase", "asciifolding"]}},
+        }
+    },
+    "mappings": {
+        "dynamic": False,
+        "properties": {
+            **{name: {**WORDS, "index_prefixes": PREFIXES, "fields": WHOLE} for name in ("name", "names")},
+            **dict.fromkeys(("locality", "street", "neighbourhood", "borough"), WORDS),
+            **{name: {"type": "keyword"} for name in ("id", "type", "country", "zone")},
+            "everything": {**FOLDED, "index_prefixes": PREFIXES},  # so that words of two fields meet in one
+            "location": {"type": "geo_point"},
+            "weight": {"type": "double"},
+            "fields": {"type": "object", "enabled": False},
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Boosts:
+    """What counts how much in OpenSearch's score.
+
+    score = text · (1 + popularity · ln(1 + weight) + distance · decay), where the exponential decay is ½ at
+    `scale_km` from the focus, and text adds up `whole` for an equal name, `begins` for words of which the
+    last may be only begun, and `fuzzy` for words within the edits that `fuzziness` allows.
+    """
+
+    whole: float = 6.0
+    begins: float = 2.0
+    fuzzy: float = 1.0
+    popularity: float = 0.2
+    distance: float = 2.0
+    scale_km: float = 20.0
+    fuzziness: str = "AUTO"
+
+
+class OpenSearchEngine:
+    """Places in an index of an OpenSearch or Elasticsearch server.
+
+    `url` is the server's address, `index` the index's name. User and password are `login` ("user:password")
+    or the environment's PLACINGS_OPENSEARCH_LOGIN; an Elasticsearch API key is `key` or the environment's
+    PLACINGS_OPENSEARCH_KEY. Neither is shown. The text is only ever a value in the query, never its syntax.
+    `index_places` makes the index; an index of other making works if it has the same fields.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        index: str = "places",
+        *,
+        login: str | None = None,
+        key: str | None = None,
+        boosts: Boosts | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        if not index or index != index.lower() or index[0] in "-_+." or set(index) & set(' "*\\<|,>/?#:%'):
+            raise BadInput(
+                "an index's name must be lower case, without spaces or any of \"*\\<|,>/?#:%, and not begin "
+                f"with -, _, + or a dot. Got {index!r}."
+            )
+        self.index = index
+        self.boosts = boosts or Boosts()
+        headers = _choose_headers(login or os.environ.get(LOGIN), key or os.environ.get(KEY))
+        self._server = Server(url, name="OpenSearch", headers=headers, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"OpenSearchEngine({self._server.address!r}, {self.index!r})"
+
+    def search(
+        self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
+    ) -> list[Hit]:
+        """At most `k` hits by falling score; an empty text, or `layers=[]`, finds nothing, asks nothing."""
+        check_request(text, focus, k, layers)
+        if not text.strip() or (layers is not None and not layers):
+            return []
+        answer = self._server.ask(
+            "POST", f"{self.index}/_search", body=build_query(text, focus, k, layers, self.boosts)
+        )
+        if answer.get("timed_out"):
+            raise self._server.complain("only a part, because it ran out of time")
+        found = answer.get("hits")
+        listed = found.get("hits") if isinstance(found, dict) else None
+        if not isinstance(listed, list):
+            raise self._server.complain("JSON that has no hits.hits")
+        return [self._read_hit(hit, rank) for rank, hit in enumerate(listed[:k], 1)]
+
+    def index_places(
+        self,
+        places: Iterable[Place],
+        *,
+        replace: bool = False,
+        batch: int = 1000,
+        progress: Callable[[int], object] | None = None,
+    ) -> int:
+        """Send places in bulk, `batch` at a time, and give their number; the index is made if need be.
+
+        A place whose id is there already is written over, so that a load that broke off can be run again.
+        `replace=True` deletes the index first. `progress` hears how many were sent. Places that the server
+        turns away for want of room are sent again; any other refusal is an error with the server's reason.
+        """
+        if batch < 1:
+            raise BadInput(f"batch must be 1 or more. Got {batch!r}.")
+        if replace:
+            self._server.ask("DELETE", self.index, accept=(404,))
+        made = self._server.ask("PUT", self.index, body=MAPPING, accept=(400,))
+        if "error" in made and "resource_already_exists" not in json.dumps(made["error"]):
+            raise self._server.complain(f"a refusal to make the index: {json.dumps(made['error'])[:300]}")
+        sent, waiting = 0, iter(places)
+        while chunk := list(islice(waiting, batch)):
+            self._send_bulk([(place.id, build_document(place)) for place in chunk])
+            sent += len(chunk)
+            if progress is not None:
+                progress(sent)
+        self._server.ask("POST", f"{self.index}/_refresh")
+        return sent
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._server.close()
+
+    def _send_bulk(self, documents: list[tuple[str, dict[str, Any]]]) -> None:
+        patience = self._server.patience
+        for attempt in range(patience.retries + 1):
+            lines = [
+                json.dumps(part, ensure_ascii=False)
+                for identity, document in documents
+                for part in ({"index": {"_index": self.index, "_id": identity}}, document)
+            ]
+            answer = self._server.ask("POST", "_bulk", lines=("\n".join(lines) + "\n").encode())
+            items = answer.get("items")
+            if not isinstance(items, list) or len(items) != len(documents):
+                raise self._server.complain("a bulk answer that does not list what was sent")
+            documents = self._find_refused(documents, items)
+            if not documents:
+                return
+            if attempt < patience.retries:
+                self._server.wait(attempt)
+        raise ServerFailed(
+            f"OpenSearch at {self._server.address} had no room for {len(documents)} places, tried "
+            f"{patience.retries + 1} times. Send less at once: batch=200."
+        )
+
+    def _find_refused(
+        self, documents: list[tuple[str, dict[str, Any]]], items: list[Any]
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """What is worth sending again; what is not raises."""
+        again = []
+        for pair, item in zip(documents, items, strict=True):
+            told = item.get("index") if isinstance(item, dict) else None
+            if not isinstance(told, dict) or not isinstance(told.get("status"), int):
+                raise self._server.complain("a bulk answer without a status for each place")
+            if told["status"] in TRANSIENT:
+                again.append(pair)
+            elif told["status"] >= 300:
+                raise ServerFailed(
+                    f"OpenSearch at {self._server.address} refused the place {pair[0]!r} with status "
+                    f"{told['status']}: {json.dumps(told.get('error'))[:300]}."
+                )
+        return again
+
+    def _read_hit(self, hit: Any, rank: int) -> Hit:
+        try:
+            told, score = hit["_source"], hit["_score"]
+            location = told["location"]
+            known = {name: str(told.get(name) or "") for name in TEXTS}
+            known["id"] = str(told.get("id") or hit["_id"])
+            place = Place(
+                **known,
+                lat=float(location["lat"]),
+                lon=float(location["lon"]),
+                weight=float(told.get("weight") or 0.0),
+                names=tuple(map(str, told.get("names") or ())),
+                fields=dict(told.get("fields") or {}),
+            )
+            return Hit(place, float(score), rank)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._server.complain(
+                f"a hit (number {rank}) that is not a place with id, score and location: "
+                f"{type(error).__name__} {error}"
+            ) from None
+
+
+def build_query(
+    text: str,
+    focus: Focus | None = None,
+    k: int = 40,
+    layers: Sequence[str] | None = None,
+    boosts: Boosts | None = None,
+) -> dict[str, Any]:
+    """The body of `_search`: a bool of equal name, words begun and fuzzy words, under a function_score.
+
+    >>> body = build_query("haupt", layers=["station"])
+    >>> body["size"], body["query"]["function_score"]["query"]["bool"]["filter"]
+    (40, [{'terms': {'type': ['station']}}])
+    """
+    boosts = boosts or Boosts()
+    text = text.strip()
+    fields = ["name^3", "names^2", "locality", "street", "neighbourhood", "borough", "everything"]
+    across = {"query": text, "fields": fields, "operator": "and"}
+    matching: dict[str, Any] = {
+        "minimum_should_match": 1,
+        "should": [
+            {"term": {"name.whole": {"value": text, "boost": boosts.whole}}},
+            {"term": {"names.whole": {"value": text, "boost": 0.8 * boosts.whole}}},
+            {"multi_match": {**across, "type": "bool_prefix", "boost": boosts.begins}},
+            {
+                "multi_match": {
+                    **across,
+                    "type": "best_fields",
+                    "fuzziness": boosts.fuzziness,
+                    "prefix_length": 1,
+                    "boost": boosts.fuzzy,
+                }
+            },
+        ],
+    }
+    if layers is not None:
+        matching["filter"] = [{"terms": {"type": list(layers)}}]
+    popularity = {"field": "weight", "modifier": "ln1p", "missing": 0}
+    functions: list[dict[str, Any]] = [
+        {"weight": 1.0},
+        {"field_value_factor": popularity, "weight": boosts.popularity},
+    ]
+    if focus is not None:
+        origin = {"lat": float(focus[0]), "lon": math.remainder(float(focus[1]), 360.0)}
+        decay = {"origin": origin, "scale": f"{boosts.scale_km:g}km", "decay": 0.5}
+        functions.append({"exp": {"location": decay}, "weight": boosts.distance})
+    scored = {
+        "query": {"bool": matching},
+        "functions": functions,
+        "score_mode": "sum",
+        "boost_mode": "multiply",
+    }
+    return {"size": k, "query": {"function_score": scored}}
+
+
+def build_document(place: Place) -> dict[str, Any]:
+    """A place as the index holds it: its own fields, with `location` for latitude and longitude.
+
+    >>> build_document(Place("1", "Ulm", 48.4, 10.0, weight=120.0))["location"]
+    {'lat': 48.4, 'lon': 10.0}
+    """
+    check_place(place)
+    told = asdict(place)
+    location = {"lat": told.pop("lat"), "lon": told.pop("lon")}
+    return {**told, "names": list(place.names), "location": location}
+
+
+def _choose_headers(login: str | None, key: str | None) -> Mapping[str, str]:
+    if key:
+        return {"Authorization": f"ApiKey {key}"}
+    if login:
+        if ":" not in login:
+            raise BadInput(f"a login must be user:password (it is read from {LOGIN}). Got no colon in it.")
+        return {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+    return {}

@@ -1,0 +1,333 @@
+"""The embedded engine: places from one SQLite file, by text, popularity and distance."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from heapq import nlargest
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from placings.errors import BadFile, BadInput, UnknownName
+from placings.places.engines.sqlite_index import (
+    COLUMNS,
+    FORMAT,
+    JOINT,
+    TYPE_WORDS,
+    VERSION,
+    build_index,
+)
+from placings.places.engines.sqlite_scoring import (
+    DROPPED,
+    EXACT,
+    SPLIT,
+    TYPO,
+    Reading,
+    Row,
+    judge,
+    judge_text,
+    read_text,
+    read_words,
+)
+from placings.places.engines.sqlite_typos import guess_words
+from placings.places.place import Focus, Hit, Place
+
+__all__ = ["SqliteEngine", "build_index"]
+
+POOL = 150  # candidates of one kind, at least
+FEW = 10  # fewer candidates than this, none of them exact, and other readings are tried
+BOXES = tuple(0.005 * 3**step for step in range(7))  # half a box around the focus: 0.5 to 400 km, as degrees
+CROWD = 1500  # places in such a box that are looked at
+NAMES, ANY_NAME, WHOLE, MAIN = "{name word}", "{name word names words}", "{name names}", "name"
+
+ROWS = "SELECT text.* FROM found JOIN text ON text.number = found.rowid WHERE found MATCH ? LIMIT ?"
+WITHIN = "south >= ? AND north <= ? AND west >= ? AND east <= ?"
+CROWDED = f"SELECT count(*) FROM (SELECT 1 FROM spot WHERE {WITHIN} LIMIT ?)"
+AROUND = f"""
+SELECT number, popularity, lat, lon, main, other, context, layer FROM (
+    SELECT text.*, replace(text.main || text.other, char(10), ' ') || text.context AS words
+    FROM spot CROSS JOIN text ON text.number = spot.number WHERE {WITHIN} LIMIT {CROWD}
+) WHERE """
+
+
+class SqliteEngine:
+    """Searches an index that `build_index` wrote; read-only, and many threads may search at once.
+
+    Each search takes a connection of its own from a pool. The order is the formula of `sqlite_scoring`; at
+    equal scores the more popular place comes first.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self._free: deque[sqlite3.Connection] = deque()
+        _check_index(self.path)
+        try:
+            with self._borrow() as connection:
+                about = dict(connection.execute("SELECT name, value FROM about"))
+                self._types = dict(connection.execute("SELECT number, type FROM layer"))
+        except sqlite3.DatabaseError as error:
+            raise _refuse(self.path, str(error)) from None
+        if about.get("format") != FORMAT:
+            raise _refuse(self.path, "it has another format")
+        if about.get("version") != str(VERSION):
+            problem = f"is an index of version {about.get('version')}; this placings reads version {VERSION}."
+            raise BadFile(
+                self.path, f"{problem} Build it again with: placings places index SOURCE {self.path}"
+            )
+        self._count = int(about["places"])
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def layers(self) -> list[str]:
+        """The types of places in the index."""
+        return sorted(self._types.values())
+
+    def search(
+        self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
+    ) -> list[Hit]:
+        """At most `k` places that fit the text, best first; the last word may be a beginning.
+
+        Every word must be in a name, or say where the place is or what it is (Bahnhof). If that finds little,
+        inner words may be beginnings and two words one; then misspelt words are guessed; if there is nothing
+        even so, one word is left out. `focus` is (latitude, longitude); `layers` are the types wanted. A text
+        without a letter or digit finds nothing. Of a long text the first 12 words count.
+        """
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise BadInput(f"k must be a whole number, 1 or more. Got {k!r}.")
+        reading = read_text(text)
+        wanted = self._find_layers(layers)
+        _check_focus(focus)
+        if reading is None or not wanted:
+            return []
+        kinds = {number: TYPE_WORDS.get(self._types[number], ()) for number in wanted}
+        with self._borrow() as connection:
+            search = _Search(connection, kinds, focus, max(POOL, k), len(wanted) < len(self._types))
+            search.run(reading)
+            best = nlargest(k, ((score, -number) for number, score in search.scores.items()))
+            places = _fetch_places(connection, [-number for _, number in best])
+        return [Hit(places[-number], score, rank) for rank, (score, number) in enumerate(best, 1)]
+
+    def places(self) -> list[Place]:
+        """All places of the index, in its order."""
+        with self._borrow() as connection:
+            found = _make_places(connection.execute("SELECT * FROM place ORDER BY number"))
+        return list(found.values())
+
+    def close(self) -> None:
+        """Close the connections that are not in use; a later search opens new ones."""
+        while self._free:
+            self._free.pop().close()
+
+    def __enter__(self) -> SqliteEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _borrow(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._free.pop()
+        except IndexError:
+            address = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
+            connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA mmap_size = 1073741824")
+        try:
+            yield connection
+        except sqlite3.DatabaseError:
+            connection.close()
+            raise
+        else:
+            self._free.append(connection)
+
+    def _find_layers(self, layers: Sequence[str] | None) -> list[int]:
+        """The numbers of the types wanted."""
+        if isinstance(layers, str):
+            raise BadInput(f"layers must be a list of types. Got the text {layers!r}; write [{layers!r}].")
+        numbers = {kind: number for number, kind in self._types.items()}
+        for layer in layers or ():
+            if layer not in numbers:
+                raise UnknownName("layer", str(layer), self.layers)
+        return list(numbers.values()) if layers is None else sorted({numbers[layer] for layer in layers})
+
+
+class _Search:
+    """One search under way: the best score of each candidate so far."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        kinds: dict[int, tuple[str, ...]],
+        focus: Focus | None,
+        pool: int,
+        limited: bool,
+    ) -> None:
+        self.connection = connection
+        self.kinds = kinds
+        self.focus = focus
+        self.pool = pool
+        self.only = ""
+        if limited:
+            terms = " OR ".join(f'"{JOINT}{number}"' for number in kinds)
+            self.only = f" AND layer : ({terms})"
+        self.scores: dict[int, float] = {}
+        self.exact = False
+
+    def run(self, reading: Reading) -> None:
+        self.gather(reading)
+        if self.exact or len(self.scores) >= FEW:
+            return
+        words = list(reading.words)
+        if len(words) > 1:
+            self.gather(read_words(words, SPLIT, open=True))
+            for at in range(len(words) - 1):
+                joined = [*words[:at], words[at] + words[at + 1], *words[at + 2 :]]
+                self.gather(read_words(joined, SPLIT))
+        for doubt in (False, True):
+            if len(self.scores) < (FEW if not doubt else 1):
+                for guess, mistakes in guess_words(self.connection, words, doubt=doubt):
+                    self.gather(read_words(guess, TYPO * mistakes))
+        if not self.scores and len(words) > 1:
+            for at in range(len(words)):
+                self.gather(read_words([*words[:at], *words[at + 1 :]], DROPPED))
+
+    def gather(self, reading: Reading) -> None:
+        """Candidates of one reading: everything that fits or, of too many, the most popular of each kind."""
+        words = _match_words(reading)
+        if self.take(words, reading) < self.pool:
+            return
+        exact = " OR ".join(f'"{whole.replace(" ", JOINT)}"' for whole in reading.wholes)
+        beginning = " OR ".join(f'"{whole.replace(" ", JOINT)}" *' for whole in reading.wholes)
+        self.take(f"{MAIN} : ({exact})", reading)
+        self.take(f"{WHOLE} : ({exact})", reading)
+        self.take(f"{MAIN} : ({beginning})", reading)
+        self.take(f"{WHOLE} : ({beginning})", reading)
+        self.take(f"{NAMES} : ({words})", reading)
+        self.take(f"{ANY_NAME} : ({words})", reading)
+        if self.focus is not None:
+            self.look_around(reading, self.focus)
+
+    def take(self, match: str, reading: Reading) -> int:
+        rows = self.connection.execute(ROWS, (f"({match}){self.only}", self.pool)).fetchall()
+        self.judge_rows(rows, reading)
+        return len(rows)
+
+    def look_around(self, reading: Reading, focus: Focus) -> None:
+        """Candidates near the focus, however unpopular: from the largest box that is no crowd (R*Tree)."""
+        chosen = _make_boxes(focus, BOXES[0])
+        for half in BOXES:
+            boxes = _make_boxes(focus, half)
+            if max(self.connection.execute(CROWDED, (*box, CROWD)).fetchone()[0] for box in boxes) == CROWD:
+                break
+            chosen = boxes
+        tests, values = [_is_layer(self.kinds)], []
+        for at, group in enumerate(reading.groups):
+            end = "" if reading.is_beginning(at) else " "
+            texts = [f" {word}{end}" for word in group]
+            kinds = [
+                n for n, words in self.kinds.items() if any(text in f" {' '.join(words)} " for text in texts)
+            ]
+            test = ["instr(words, ?)"] * len(texts) + ([_is_layer(kinds)] if kinds else [])
+            tests.append(f"({' OR '.join(test)})")
+            values += texts
+        for box in chosen:
+            rows = self.connection.execute(AROUND + " AND ".join(tests), (*box, *values)).fetchall()
+            self.judge_rows(rows, reading)
+
+    def judge_rows(self, rows: list[tuple[Any, ...]], reading: Reading) -> None:
+        scores = self.scores
+        free = reading.cost == 0.0
+        for values in rows:
+            number = values[0]
+            if free and number in scores:
+                continue
+            row = Row._make(values)
+            text = judge_text(row, reading, self.kinds[row.layer])
+            self.exact = self.exact or (free and text >= EXACT)
+            score = judge(row, text, reading, self.focus)
+            if score > scores.get(number, -math.inf):
+                scores[number] = score
+
+
+def _match_words(reading: Reading) -> str:
+    """The words as an FTS5 query: folded words hold no sign, and stand in quotes, so no syntax gets in."""
+    parts = []
+    for at, group in enumerate(reading.groups):
+        star = " *" if reading.is_beginning(at) else ""
+        parts.append("(" + " OR ".join(f'"{word}"{star}' for word in group) + ")")
+    return " AND ".join(parts)
+
+
+def _fetch_places(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, Place]:
+    chosen = "SELECT * FROM place WHERE number IN (SELECT value FROM json_each(?))"
+    return _make_places(connection.execute(chosen, (json.dumps(numbers),)))
+
+
+def _make_places(rows: Iterable[Any]) -> dict[int, Place]:
+    places = {}
+    for number, *values, names, fields in rows:
+        known = dict(zip(COLUMNS, values, strict=True))
+        places[number] = Place(
+            **known,
+            names=tuple(names.split("\n")) if names else (),
+            fields=json.loads(fields) if fields else {},
+        )
+    return places
+
+
+def _is_layer(numbers: Iterable[int]) -> str:
+    return f"layer IN ({', '.join(map(str, numbers))})"
+
+
+def _make_boxes(focus: Focus, half: float) -> list[tuple[float, float, float, float]]:
+    """A box around the focus, in two parts where it crosses the date line."""
+    lat, lon = focus
+    wide = min(180.0, half / max(0.01, math.cos(math.radians(lat))))
+    south, north, west, east = lat - half, lat + half, lon - wide, lon + wide
+    boxes = [(south, north, west, east)]
+    if west < -180.0:
+        boxes.append((south, north, west + 360.0, 180.0))
+    if east > 180.0:
+        boxes.append((south, north, -180.0, east - 360.0))
+    return boxes
+
+
+def _check_focus(focus: Focus | None) -> None:
+    if focus is None:
+        return
+    try:
+        lat, lon = focus
+        fine = abs(lat) <= 90 and abs(lon) <= 180
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        raise BadInput(f"focus must be (latitude, longitude) in degrees, within ±90 and ±180. Got {focus!r}.")
+
+
+def _check_index(path: Path) -> None:
+    from placings.data.streams import check_file
+
+    check_file(path)
+    with open(path, "rb") as file:
+        head = file.read(100)
+    if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
+        raise _refuse(path, "it is no SQLite file")
+    size = int.from_bytes(head[16:18], "big")
+    size = 65536 if size == 1 else size
+    if path.stat().st_size < size * int.from_bytes(head[28:32], "big"):
+        raise _refuse(path, "it ends early")
+
+
+def _refuse(path: Path, why: str) -> BadFile:
+    return BadFile(path, f"is no place index: {why}. Build one with: placings places index SOURCE {path}")

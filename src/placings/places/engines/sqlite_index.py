@@ -1,0 +1,228 @@
+"""The place index as one SQLite file: words in FTS5, positions in an R*Tree, rows in order of popularity."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite, log10
+from operator import attrgetter
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from placings.errors import BadInput, EmptyFile
+from placings.places.folding import drop_brackets, find_variants, fold_all, fold_text, give_spellings
+from placings.places.place import Place
+
+FORMAT = "placings places"
+VERSION = 1
+JOINT = "·"  # ties the words of a whole name to one term of the index; a sign that folding never leaves
+CHUNK = 20_000  # places folded at a time
+LAYERS = ("locality", "station", "stop", "street", "address")  # who comes first at equal weight
+TYPE_WORDS = {  # what people call a place of a type, though its name does not say so
+    "station": ("bahnhof", "bf", "bhf", "station"),
+    "stop": ("haltestelle", "stop"),
+}
+SHORT_TERM, LONG_TERM = 3, 6  # letters of a word that is looked for with one mistake, with two
+ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзиклмнопрстуфхцчшщъыьэюя", "αβγδεζηθικλμνξοπρστυφχψω")
+LETTERS = frozenset("".join(ALPHABETS))  # mistakes are looked for in words of these letters
+ELSEWHERE = ("region", "postcode")  # fields that say where a place is, beside its own columns
+COLUMNS = (
+    "id", "name", "lat", "lon", "type", "locality", "street", "neighbourhood", "borough", "country", "zone",
+    "weight",
+)  # fmt: skip
+
+# `found` holds no text. Its rows are numbered by popularity, and FTS5 answers in the order of rows: the first
+# hundred answers of a search for "b*" are the hundred most popular ones, and nothing else is read.
+SCHEMA = f"""
+PRAGMA page_size = 8192;
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -131072;
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE layer (number INTEGER PRIMARY KEY, type TEXT NOT NULL);
+CREATE TABLE place (number INTEGER PRIMARY KEY, {", ".join(COLUMNS)}, names TEXT, fields TEXT);
+CREATE TABLE text (
+    number INTEGER PRIMARY KEY, popularity REAL, lat REAL, lon REAL, main TEXT, other TEXT, context TEXT,
+    layer INTEGER
+);
+CREATE TABLE term (number INTEGER PRIMARY KEY, term TEXT NOT NULL);
+CREATE VIRTUAL TABLE spot USING rtree (number, south, north, west, east);
+CREATE VIRTUAL TABLE found USING fts5 (
+    name, word, names, words, context, layer,
+    content = '', detail = column, tokenize = 'ascii', prefix = '1 2 3'
+);
+CREATE VIRTUAL TABLE gram USING fts5 (term, content = '', detail = none, tokenize = 'trigram');
+INSERT INTO found (found, rank) VALUES ('automerge', 0);
+INSERT INTO found (found, rank) VALUES ('hashsize', 67108864);
+"""
+
+
+def build_index(
+    places: Iterable[Place],
+    path: str | PathLike[str],
+    progress: Callable[[int, int], object] | None = None,
+) -> Path:
+    """Write an index of `places` that `SqliteEngine` opens; the file appears whole or not at all.
+
+    Rows are ordered by weight, greatest first, then by type and by the order given. `progress(done, all)`
+    is called from time to time. No places, an id given twice, a bad position or weight are refused.
+    """
+    from placings.data.streams import write_atomically
+
+    path = Path(path)
+    rows = sorted(places, key=_order)
+    _check(rows, path)
+    types = {kind: number for number, kind in enumerate(sorted({place.type for place in rows}))}
+    with write_atomically(path) as temporary:
+        connection = sqlite3.connect(temporary, isolation_level=None)
+        try:
+            connection.executescript(SCHEMA)
+            connection.execute("BEGIN")
+            about = {"format": FORMAT, "version": str(VERSION), "places": str(len(rows))}
+            connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+            connection.executemany(
+                "INSERT INTO layer VALUES (?, ?)", ((n, kind) for kind, n in types.items())
+            )
+            terms: dict[str, None] = {}  # in the order of the most popular place that holds them
+            contexts: dict[tuple[str, ...], str] = {}
+            for start in range(0, len(rows), CHUNK):
+                chunk = rows[start : start + CHUNK]
+                _write_chunk(connection, start + 1, chunk, types, terms, contexts)
+                if progress is not None:
+                    progress(start + len(chunk), len(rows))
+            _write_spots(connection, rows)
+            _write_terms(connection, terms)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+    return path
+
+
+def _order(place: Place) -> tuple[float, int]:
+    return -place.weight, LAYERS.index(place.type) if place.type in LAYERS else len(LAYERS)
+
+
+def _check(rows: Sequence[Place], path: Path) -> None:
+    if not rows:
+        raise EmptyFile(path, "an index needs at least one place. Got none.")
+    if len({place.id for place in rows}) < len(rows):
+        seen: set[str] = set()
+        twice = next(place.id for place in rows if place.id in seen or seen.add(place.id))  # type: ignore[func-returns-value]
+        raise BadInput(f"ids of places must be unique. Got {twice!r} twice.")
+    for place in rows:
+        if not (abs(place.lat) <= 90 and abs(place.lon) <= 180):
+            raise BadInput(
+                f"lat must be within ±90 and lon within ±180. Got {place.lat}, {place.lon} for {place.id!r}."
+            )
+        if not (isfinite(place.weight) and place.weight >= 0):
+            raise BadInput(f"weight must be finite and 0 or more. Got {place.weight} for {place.id!r}.")
+
+
+def _write_chunk(
+    connection: sqlite3.Connection,
+    first: int,
+    chunk: Sequence[Place],
+    types: dict[str, int],
+    terms: dict[str, None],
+    contexts: dict[tuple[str, ...], str],
+) -> None:
+    texts, found = [], []
+    for number, (place, main, other) in enumerate(_give_keys(chunk), first):
+        layer = types[place.type]
+        context = _give_context(place, contexts)
+        mains = f"\n{chr(10).join(main)}\n"
+        others = f"\n{chr(10).join(other)}\n" if other else ""
+        terms.update(dict.fromkeys(f"{mains}{others}{context}".split()))
+        popularity = log10(1 + place.weight)
+        texts.append((number, popularity, place.lat, place.lon, mains, others, context, layer))
+        words, mark = context + " ".join(TYPE_WORDS.get(place.type, ())), f"{JOINT}{layer}"
+        found.append((number, _tie(mains), _split(main), _tie(others), _split(other), words, mark))
+    connection.executemany(
+        f"INSERT INTO place VALUES ({', '.join('?' * (len(COLUMNS) + 3))})", _give_rows(first, chunk)
+    )
+    connection.executemany("INSERT INTO text VALUES (?, ?, ?, ?, ?, ?, ?, ?)", texts)
+    connection.executemany(
+        "INSERT INTO found (rowid, name, word, names, words, context, layer) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        found,
+    )
+
+
+def _give_keys(chunk: Sequence[Place]) -> Iterator[tuple[Place, list[str], list[str]]]:
+    """Each place with the folded spellings of its main name and of its other names."""
+    texts: list[str] = []
+    counts = []
+    for place in chunk:
+        own = [place.name]
+        if (bare := drop_brackets(place.name)) != place.name:
+            own.append(bare)
+        if "'" in place.name or "’" in place.name:
+            own.append(place.name.replace("'", " ").replace("’", " "))
+        counts.append(len(own))
+        texts += own
+        texts += place.names
+    folded = fold_all(texts)
+    variants = find_variants(texts, folded)
+    at = 0
+    for place, own_count in zip(chunk, counts, strict=True):
+        middle, end = at + own_count, at + own_count + len(place.names)
+        main = _collect(folded, variants, at, middle) or [fold_text(place.id) or place.id]
+        other = [key for key in _collect(folded, variants, middle, end) if key not in main]
+        yield place, main, other
+        at = end
+
+
+def _collect(folded: Sequence[str], variants: dict[int, list[str]], start: int, end: int) -> list[str]:
+    keys = dict.fromkeys(folded[start:end])
+    for row in range(start, end):
+        if row in variants:
+            keys.update(dict.fromkeys(variants[row]))
+    keys.pop("", None)
+    return list(keys)
+
+
+def _give_context(place: Place, known: dict[tuple[str, ...], str]) -> str:
+    """The words that say where a place is, and those of its parts (a station's platforms), spaces around."""
+    texts = (
+        place.locality, place.street, place.neighbourhood, place.borough, place.country,
+        *(str(place.fields.get(name) or "") for name in ELSEWHERE), *place.fields.get("parts", ()),
+    )  # fmt: skip
+    if texts not in known:
+        words = " ".join(spelling for text in texts if text for spelling in give_spellings(text))
+        known[texts] = f" {' '.join(dict.fromkeys(words.split()))} "
+    return known[texts]
+
+
+def _split(keys: Iterable[str]) -> str:
+    """The words of those keys that have several; a single word is a term of its own already."""
+    return "\n".join([key for key in keys if " " in key])
+
+
+def _tie(keys: str) -> str:
+    return keys.replace(" ", JOINT)
+
+
+def _give_rows(first: int, chunk: Sequence[Place]) -> Iterator[tuple[Any, ...]]:
+    columns = attrgetter(*COLUMNS)
+    write = json.JSONEncoder(ensure_ascii=False).encode
+    for number, place in enumerate(chunk, first):
+        yield number, *columns(place), "\n".join(place.names), write(place.fields) if place.fields else ""
+
+
+def _write_spots(connection: sqlite3.Connection, rows: Sequence[Place]) -> None:
+    """Positions, neighbours after each other: the tree then splits its nodes less often."""
+    spots = [(round(place.lat), place.lon, place.lat, number) for number, place in enumerate(rows, 1)]
+    spots.sort()
+    connection.executemany(
+        "INSERT INTO spot VALUES (?, ?, ?, ?, ?)", ((number, y, y, x, x) for _, x, y, number in spots)
+    )
+
+
+def _write_terms(connection: sqlite3.Connection, terms: Iterable[str]) -> None:
+    """The words that a misspelt one is compared with, no digits; trigrams of long ones, for two mistakes."""
+    rows = [term for term in terms if len(term) >= SHORT_TERM and term[0] in LETTERS and term.isalpha()]
+    connection.executemany("INSERT INTO term VALUES (?, ?)", enumerate(rows, 1))
+    connection.execute("CREATE INDEX term_by_text ON term (term)")
+    long = ((number, term) for number, term in enumerate(rows, 1) if len(term) >= LONG_TERM)
+    connection.executemany("INSERT INTO gram (rowid, term) VALUES (?, ?)", long)

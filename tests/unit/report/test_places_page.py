@@ -1,0 +1,217 @@
+"""The page of the places study: the verdict, every part, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placings.errors import BadInput
+from placings.report.places_figures import (
+    draw_depth,
+    draw_length_boxes,
+    draw_rank_panels,
+    draw_training_curves,
+)
+from placings.report.places_page import PANELS, write_places_page
+from placings.report.places_words import find_default, lay_records, list_verdict
+
+DEFAULT = "default re-ranker"
+ODD = "<i>$odd$</i>"
+FEW = "The result has no "
+
+
+def make_row(name: str, clicks: float, truth: float | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "seconds": 1.5}
+    for end, mrr, engine in (("", clicks, 0.78), ("_true", truth, 0.75)):
+        if mrr is not None:
+            gap = mrr - engine
+            row |= {f"mrr{end}": mrr, f"low{end}": mrr - 0.02, f"high{end}": mrr + 0.02}
+            row |= {f"difference{end}": gap, f"difference_low{end}": gap - 0.01}
+            row |= {f"difference_high{end}": gap + 0.01, f"p{end}": 0.0004}
+    return row
+
+
+def make_slice(name: str, value: str, gap: float) -> dict[str, Any]:
+    return {
+        "slice": name, "value": value, "searches": 250, "engine": 0.8, "model": 0.8 + gap, "difference": gap,
+        "low": gap - 0.005, "high": gap + 0.005, "loses": gap < -0.01, "measure": "true",
+    }  # fmt: skip
+
+
+def make_result() -> dict[str, Any]:
+    """Made up: every part that a study may hold."""
+    rng = np.random.default_rng(0)
+    names = ["engine", "LightGBM", ODD, "default without guard", DEFAULT]
+    ranks = {name: rng.geometric(0.6, 80).tolist() for name in names}
+    pair = {"searches": 100, "engine": 0.8, "model": 0.6, "difference": -0.2, "low": -0.25, "high": -0.15}
+    curve = {
+        "step": list(range(1, 601)),
+        "loss": np.exp(-np.arange(600) / 99).tolist(),
+        "gradient": [1.0] * 600,
+    }
+    return {
+        "simulated": True, "settings": {"seed": 7, "shares": [0.64, 0.16, 0.2]}, "counts": {"searches": 5000},
+        "models": [make_row(name, 0.78 + 0.01 * n, 0.75 + 0.02 * n) for n, name in enumerate(names)],
+        "ranks": ranks,
+        "tuned": [{"model": "LightGBM", "default": 0.84, "default_low": 0.83, "default_high": 0.85,
+                   "tuned": 0.86, "tuned_low": 0.85, "tuned_high": 0.87}],
+        "variants": [make_row("FC-32", 0.8, 0.77), make_row("FC-64", 0.81, 0.79)],
+        "importances": {"all": [["name:ruh", 0.5], ["type:stop", 0.3]], "plain": [["type:stop", 0.3]],
+                        "columns": 2},
+        "types": {"stop": {"shown": 900, "clicked": 300}, "poi": {"shown": 800, "clicked": 50}},
+        "types_clicked": [{"type": "stop", **pair}],
+        "curves": {"FC-32": curve, "broken": {"step": [1, 2], "loss": [1.0, None], "gradient": []}},
+        "no_location": {
+            name: {"mrr": 0.77, "mrr_true": 0.74, "ranks": ranks[name]} for name in ("engine", DEFAULT)
+        },
+        "bands": [{"band": "[3, 10]", **pair, "ngrams": 0.81},
+                  {"band": "[31, 40]", **pair, "ngrams": 0.5647}],
+        "lengths_by_rank": {"engine": {"1": [3, 4, 9], "2": [5], "12": [30, 31]}, DEFAULT: {"1": [3, 8]}},
+        "slices": [make_slice("length", "[31, 40]", -0.002), make_slice("kind", "typo", 0.03)],
+        "ngram_slices": [make_slice("length", "[31, 40]", -0.25)],
+        "depth": [{"k": 10, "engine": 0.7, "model": 0.8, "oracle": 0.9}, {"k": 40, **pair, "oracle": 0.95}],
+        "oracle": 0.95, "left_to_engine": 0.125,
+        "unsuccessful": {"searches": 900, "table": [{"training": "zeros", "difference_true": -0.01}]},
+        "why": {"models": [{"model": "n-grams", "all": pair, "bands": {"[31, 40]": pair}}], "bands": []},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    result = json.loads(json.dumps(make_result()))  # as a file would give it
+    return write_places_page(tmp_path_factory.mktemp("places") / "page.html", result).read_text()
+
+
+def find_section(page: str, name: str) -> str:
+    found = re.search(rf'<section id="{name}">.*?</section>', page, re.S)
+    assert found is not None
+    return found[0]
+
+
+def test_every_part_is_drawn_and_nothing_is_missing(page: str) -> None:
+    parts = [row[0].replace("_", "-") for row in PANELS]
+    assert re.findall(r'<section id="([a-z-]+)">', page) == [*parts, "how"]
+    assert FEW not in page
+    for name in parts:
+        assert "<svg" in find_section(page, name) or name in ("why", "unsuccessful"), name
+
+
+def test_every_heading_and_table_says_simulated(page: str) -> None:
+    headings = re.findall(r"<h[12]>.*?</h[12]>", page, re.S)
+    assert len(headings) == len(PANELS) + 2
+    assert all("SIMULATED" in heading for heading in headings)
+    assert page.count("<p>SIMULATED data.</p>") == page.count("<table>")
+
+
+def test_the_verdict_comes_first_and_tells_gain_slices_ceiling_and_guard(page: str) -> None:
+    told = re.findall(r"<p>(.*?)</p>", page[page.index('id="verdict"') : page.index('class="tiles"')])
+    assert told == [
+        "The default re-ranker orders better than the engine: MRR 0.8300 against 0.7500 on the true target, "
+        "+0.0800 [+0.0700, +0.0900].",
+        "No slice loses, of 2. The worst: length [31, 40], −0.0020 [−0.0070, +0.0030].",
+        "The best order of the same lists would reach 0.9500: default re-ranker goes 40% of that way.",
+        "12.5% of the searches are left in the engine&#39;s order.",
+    ]
+    assert page.index('id="verdict"') < page.index("<section")
+
+
+def test_a_slice_that_loses_is_said_and_marked(tmp_path: Path) -> None:
+    result = {"models": make_result()["models"], "slices": [make_slice("kind", ODD, -0.05)]}
+    told = list_verdict(result)
+    assert told[-1] == (
+        f"It loses on 1 of 1 slices: kind {ODD}. The worst: kind {ODD}, −0.0500 [−0.0550, −0.0450]."
+    )
+    page = write_places_page(tmp_path / "page.html", result).read_text()
+    assert 'class="verdict bad"' in page
+    assert "1 of 1 slices lose (red)." in page
+    assert "#c8553d" in find_section(page, "slices")
+
+
+def test_a_model_that_may_be_no_better_is_not_called_better() -> None:
+    rows = [make_row("engine", 0.78, None), make_row("A", 0.785, None)]
+    told = list_verdict({"models": rows})
+    assert told == [
+        "A cannot be told apart from the engine: MRR 0.7850 against 0.7800 on clicks, "
+        "+0.0050 [−0.0050, +0.0150]."
+    ]
+    rows.append(make_row("B", 0.787, None))  # the best is the one that is told
+    assert list_verdict({"models": rows})[0].startswith("B cannot be told apart")
+    rows = [rows[0], make_row("A", 0.7, None)]
+    assert list_verdict({"models": rows})[0].startswith("A orders worse than the engine")
+
+
+def test_a_model_ahead_of_the_default_is_told_but_not_by_a_hair() -> None:
+    rows = [make_row(name, mrr, None) for name, mrr in (("engine", 0.78), (DEFAULT, 0.8), ("A", 0.8005))]
+    assert len(list_verdict({"models": rows})) == 1
+    rows[2] = make_row("A", 0.81, None)
+    assert list_verdict({"models": rows})[1] == "The best single number is A's: MRR 0.8100."
+
+
+def test_the_default_is_found_by_name_and_else_the_best() -> None:
+    assert find_default(make_result()) == DEFAULT
+    rows = [make_row("engine", 0.9, None), make_row("A", 0.7, None), make_row("B", 0.8, None)]
+    assert find_default({"models": rows}) == "B"
+    assert find_default({}) == "the model"
+
+
+def test_parts_that_are_missing_are_sentences_and_a_real_log_is_not_simulated(tmp_path: Path) -> None:
+    page = write_places_page(tmp_path / "page.html", {"types": {}, "slices": []}).read_text()
+    assert page.count(FEW) == len(PANELS)
+    assert "The study holds no models yet" in page
+    assert "SIMULATED" not in page
+    with pytest.raises(BadInput, match="Got list"):
+        write_places_page(tmp_path / "page.html", [])  # type: ignore[arg-type]
+
+
+def test_tables_hold_the_numbers_of_the_result(page: str) -> None:
+    models = find_section(page, "models")
+    assert f"<th scope='row'>{DEFAULT}</th><td><b>0.8300</b></td>" in models  # true target
+    assert f"<th scope='row'>{DEFAULT}</th><td><b>0.8200</b></td>" in models  # clicks
+    assert "0.5647" in find_section(page, "bands")
+    assert "0.6000 (−0.2000 ▼)" in find_section(page, "why")
+    assert "trees on n-grams, loses on 1 of 1." in find_section(page, "slices")
+    depth = find_section(page, "depth")
+    assert "<td>+0.1000</td><td>-</td><td>50%</td>" in depth  # (0.8 − 0.7) / (0.9 − 0.7)
+    assert "−0.0100" in find_section(page, "unsuccessful")
+    assert "<dt>shares</dt><dd>0.6400, 0.1600, 0.2000</dd>" in find_section(page, "how")
+
+
+def test_names_are_text_and_nothing_is_fetched(page: str) -> None:
+    assert ODD not in page
+    assert "&lt;i&gt;$odd$&lt;/i&gt;" in page
+    assert "<script" not in page
+    assert not re.search(r"""(src|href|url\(|@import)[\s="'(]*(https?:)?//""", page)
+
+
+def test_a_curve_says_its_last_finite_value_or_that_none_was_kept() -> None:
+    drawn = draw_training_curves({"one": {"loss": [2.0, 0.25, float("nan")], "gradient": []}})
+    assert "loss at the end: 0.25" in drawn
+    assert "no gradient norm was kept" in drawn
+    assert draw_training_curves({"one": {"loss": [1.0]}}) == draw_training_curves({"one": {"loss": [1.0]}})
+
+
+def test_searches_without_a_click_are_in_no_distribution() -> None:
+    assert draw_rank_panels({"a": [0, 1, 2]}) == draw_rank_panels({"a": [1, 2]})
+    with pytest.raises(BadInput, match="Got none"):
+        draw_rank_panels({"a": []})
+    with pytest.raises(BadInput, match="Got none"):
+        draw_length_boxes({"a": {}})
+
+
+def test_a_line_that_was_not_measured_is_left_out() -> None:
+    drawn = draw_depth([{"k": 10, "engine": 0.5, "model": 0.6, "oracle": None}])
+    assert "re-ranked" in drawn
+    assert "ceiling" not in drawn
+
+
+def test_whatever_a_study_adds_becomes_a_table() -> None:
+    tables = lay_records({"a": {"mrr": 0.5, "low": 0.4, "high": 0.6}, "b": {"mrr": 0.25}, "n": 3}, False)
+    assert len(tables) == 2
+    assert "<th scope='row'>n</th><td>3</td>" in tables[0]
+    assert "<th scope='row'>a</th><td>0.5000</td><td>[0.4000, 0.6000]</td>" in tables[1]
+    assert lay_records([], False) == ()

@@ -1,0 +1,278 @@
+"""The places study: it resumes, its tables have the thesis' rows, and no number is made of test data."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placings.errors import BadFile, BadInput, PlacingsWarning
+from placings.studies.places import DEFAULT, UNGUARDED, run_study
+from placings.studies.places_parts import cut_parts, find_offsets, hide_location, trim_lists
+from placings.studies.places_settings import Settings, choose_settings
+from placings.studies.places_tables import render_study
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("lightgbm")
+pytest.importorskip("torch")
+pytest.importorskip("rapidfuzz")
+
+TINY: dict[str, Any] = {
+    "tree_hashed": 16, "hashed": 64, "rounds": 4, "slow_rounds": 3, "trials": 1, "steps": 3, "group_steps": 2,
+    "neural_steps": 10, "variants": ("relu", "groupwise"), "counted_rounds": 2, "folds": 2, "bootstrap": 50,
+    "least": 5, "depths": (3, 5, 100), "list_size": 5,
+}  # fmt: skip
+STEMS = ("Markt", "Haupt", "Rhein", "Wald", "Schul", "Garten", "Kirch", "Berg")
+ENDS = ("platz", "straße", "weg", "allee", "bahnhof", "tor")
+
+
+def make_rows(searches: int = 120, items: int = 6, seed: int = 0) -> Any:
+    """A small log: the engine sorts by weight with noise, people click what they mean or the first."""
+    rng = np.random.default_rng(seed)
+    names = [f"{stem}{end}" for stem in STEMS for end in ENDS]
+    weight = rng.lognormal(3.0, 1.0, len(names))
+    rows = []
+    for number in range(searches):
+        size = 1 if number % 20 == 7 else items
+        shown = rng.choice(len(names), size, replace=False)
+        shown = shown[np.argsort(-np.log(weight[shown]) + rng.normal(0.0, 0.7, size))]
+        meant = int(rng.integers(size))
+        whole = rng.random() < 0.5
+        text = names[shown[meant]] + (" Karlsruhe Innenstadt" if rng.random() < 0.3 else "")
+        clicked = meant if rng.random() < 0.8 else 0
+        clicked = -1 if number % 9 == 4 else clicked  # nobody clicked
+        where = (49.0, 8.4) if number % 3 else (np.nan, np.nan)
+        for place, item in enumerate(shown):
+            rows.append(
+                {
+                    "search_id": f"s{number:04}", "session_id": f"u{number // 3}",
+                    "time": pd.Timestamp("2026-03-01") + pd.Timedelta(minutes=17 * number),
+                    "query": text if whole else text[:4], "focus_lat": where[0], "focus_lon": where[1],
+                    "target": ("origin", "destination", None)[number % 3],
+                    "platform": ("android", "ios")[number % 2], "item_id": f"p{item}", "position": place + 1,
+                    "score": 10.0 - place, "name": names[item], "locality": "Karlsruhe",
+                    "type": ("stop", "address")[item % 2], "lat": 49.0 + item / 100, "lon": 8.4,
+                    "weight": weight[item], "label": float(place == clicked),
+                    "kind": "full" if whole else "prefix", "is_target": float(place == meant),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Any:
+    return make_rows()
+
+
+@pytest.fixture(scope="module")
+def done(rows: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    out = tmp_path_factory.mktemp("study") / "out"
+    return run_study(rows, out=out, settings=Settings(**TINY)), out
+
+
+def test_sessions_are_never_split_and_lists_of_one_item_are_left_out(rows: Any) -> None:
+    parts = cut_parts(rows, Settings(**TINY))
+    sessions = [set(part["session_id"]) for part in (parts.train, parts.valid, parts.test)]
+    assert len(set.union(*sessions)) == sum(map(len, sessions))
+    assert not set(parts.unclicked["session_id"]) & (sessions[1] | sessions[2])
+    for part in (parts.train, parts.valid, parts.test):
+        assert np.diff(find_offsets(part)).min() >= 2
+    assert parts.counts["one_item_searches"] == 6  # 7, 27, … 107 of 120
+    assert parts.counts["sessions"] == 40
+    assert (parts.train.groupby("search_id")["label"].max() > 0).all()
+    assert not parts.unclicked["label"].any()
+
+
+def test_a_split_by_time_holds_out_the_last_sessions(rows: Any) -> None:
+    parts = cut_parts(rows, Settings(**TINY, split="time"))
+    assert parts.train["time"].max() < parts.valid["time"].min() < parts.test["time"].min()
+    with pytest.raises(BadInput, match="no split 'user'"):
+        Settings(split="user")
+
+
+def test_the_order_of_the_rows_given_changes_nothing(rows: Any) -> None:
+    shuffled = rows.sample(frac=1.0, random_state=1)
+    one, two = cut_parts(rows, Settings(**TINY)), cut_parts(shuffled, Settings(**TINY))
+    assert one.digest == two.digest
+    pd.testing.assert_frame_equal(one.test, two.test)
+    assert cut_parts(rows.assign(score=1.0), Settings(**TINY)).digest != one.digest
+
+
+def test_trimmed_lists_keep_every_click(rows: Any) -> None:
+    parts = cut_parts(rows, Settings(**TINY))
+    short = trim_lists(parts.train, 3, seed=0)
+    assert np.diff(find_offsets(short)).max() == 3
+    assert short["label"].sum() == parts.train["label"].sum()
+    assert (short.groupby("search_id")["position"].apply(lambda each: each.is_monotonic_increasing)).all()
+
+
+def test_every_key_that_the_page_draws_is_there(done: tuple[dict[str, Any], Path]) -> None:
+    result, _ = done
+    for key in ("simulated", "settings", "models", "ranks", "tuned", "variants", "importances", "types",
+                "curves", "no_location", "bands", "lengths_by_rank", "slices", "depth", "oracle",
+                "left_to_engine", "unsuccessful", "why"):  # fmt: skip
+        assert key in result, key
+    names = [row["name"] for row in result["models"]]
+    assert names == ["engine", "RankSVM", "XGBoost", "LightGBM", "CatBoost", "neural linear", "neural deep",
+                     "groupwise", UNGUARDED, DEFAULT]  # fmt: skip
+    assert {row["model"] for row in result["tuned"]} == {"XGBoost", "LightGBM", "CatBoost"}
+    assert [row["name"] for row in result["variants"]] == [
+        row["name"] for row in sorted(result["variants"], key=lambda row: -row["mrr"])
+    ]
+    assert len(result["variants"]) == 4  # linear, deep, relu, groupwise
+    assert result["simulated"] is True
+    assert {row["slice"] for row in result["slices"]} >= {"length", "location", "kind", "target", "platform"}
+    gaps = [row["difference"] for row in result["slices"]]
+    assert gaps == sorted(gaps)
+    assert len(result["importances"]["all"]) == 20
+    assert all(
+        ":" not in name or name.split(":")[0] in ("type", "target")
+        for name, _ in result["importances"]["plain"]
+    )
+
+
+def test_the_engines_numbers_are_those_of_its_positions(done: tuple[dict[str, Any], Path], rows: Any) -> None:
+    result, _ = done
+    test = cut_parts(rows, Settings(**TINY)).test
+    clicked = test[test["label"] > 0]
+    engine = result["models"][0]
+    assert engine["mrr"] == pytest.approx((1.0 / clicked["position"]).mean())
+    meant = test[test["is_target"] > 0]
+    assert engine["mrr_true"] == pytest.approx((1.0 / meant["position"]).sum() / test["search_id"].nunique())
+    assert result["ranks"]["engine"] == clicked.sort_values(["time", "search_id"])["position"].tolist()
+    assert result["no_location"]["engine"]["mrr"] == pytest.approx(engine["mrr"])
+
+
+def test_depths_end_where_the_log_does_and_the_ceiling_is_the_share_of_lists_with_the_target(
+    done: tuple[dict[str, Any], Path], rows: Any
+) -> None:
+    result, _ = done
+    assert [row["k"] for row in result["depth"]] == [3, 5, 6]  # six were logged
+    test = cut_parts(rows, Settings(**TINY)).test
+    top = test[test["position"] <= 3].groupby("search_id")["is_target"].max().mean()
+    assert result["depth"][0]["oracle"] == pytest.approx(top)
+    assert result["oracle"] == pytest.approx(1.0)
+    assert all(row["model"] <= row["oracle"] for row in result["depth"])
+
+
+def test_a_second_run_trains_nothing_and_says_the_same(
+    done: tuple[dict[str, Any], Path], rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, out = done
+    from placings.rankers.estimator import Ranker
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a model was trained again")
+
+    monkeypatch.setattr(Ranker, "fit", refuse)
+    again = run_study(rows, out=out, settings=Settings(**TINY))
+    assert {**again, "seconds": 0} == {**result, "seconds": 0}
+
+
+def test_a_killed_run_goes_on_from_its_cells(
+    done: tuple[dict[str, Any], Path], rows: Any, tmp_path: Path
+) -> None:
+    import shutil
+
+    result, out = done
+    shutil.copytree(out / "cells", tmp_path / "cells")
+    gone = sorted((tmp_path / "cells").glob("RankSVM*")) + sorted((tmp_path / "cells").glob("unclicked*"))
+    for path in gone:
+        path.unlink()
+    damaged = next((tmp_path / "cells").glob("importances*"))
+    damaged.write_text("{")
+    with pytest.warns(PlacingsWarning, match="made anew"):
+        again = run_study(rows, out=tmp_path, settings=Settings(**TINY))
+    timed = {"seconds": 0}
+    assert [{**row, **timed} for row in again["models"]] == [{**row, **timed} for row in result["models"]]
+    assert again["unsuccessful"] == result["unsuccessful"]
+    assert again["importances"] == result["importances"]
+
+
+def test_the_files_hold_the_result_the_tables_and_a_re_ranker_that_loads(
+    done: tuple[dict[str, Any], Path], rows: Any
+) -> None:
+    result, out = done
+    assert {**json.loads((out / "study.json").read_text()), "seconds": 0} == {**result, "seconds": 0}
+    text = (out / "study.md").read_text()
+    titles = [line for line in text.splitlines() if line.startswith("#")]
+    assert len(titles) >= 12
+    assert all("SIMULATED" in title for title in titles)
+    from placings.places.reranking import load_reranker
+
+    reranker = load_reranker(out / "reranker")
+    test = cut_parts(rows, Settings(**TINY)).test
+    ranks = rank_clicks(reranker.score(test), test)
+    assert ranks == result["ranks"][DEFAULT]
+    assert rank_clicks(reranker.score(hide_location(test)), test) == result["no_location"][DEFAULT]["ranks"]
+
+
+def rank_clicks(scores: Any, test: Any) -> list[int]:
+    ranks = []
+    offsets = find_offsets(test)
+    for start, stop in pairwise(offsets):
+        order = np.argsort(-scores[start:stop], kind="stable")
+        clicked = np.flatnonzero(test["label"].to_numpy()[start:stop][order] > 0)
+        ranks += [int(clicked[0]) + 1] if len(clicked) else []
+    return ranks
+
+
+def test_text_and_markdown_name_the_worst_slice_and_the_share_left_to_the_engine(
+    done: tuple[dict[str, Any], Path],
+) -> None:
+    result, _ = done
+    for form in ("text", "markdown"):
+        text = render_study(result, form)
+        worst = result["slices"][0]
+        assert f"The worst: {worst['slice']} {worst['value']}" in text
+        assert "left in the engine's order" in text
+        assert "no order of these lists reaches more than" in text
+    with pytest.raises(BadInput, match="must be 'text' or 'markdown'"):
+        render_study(result, "html")
+    assert "SIMULATED" not in render_study({**result, "simulated": False})
+    assert render_study({"models": []}) == "Learning to rank places"
+
+
+def test_lists_of_zeros_teach_pairs_nothing(done: tuple[dict[str, Any], Path]) -> None:
+    result, _ = done
+    table = {row["training"]: row for row in result["unsuccessful"]["table"]}
+    assert result["unsuccessful"]["searches"] > 0
+    first, second = table["clicked searches only"], table["and the others as lists of zeros"]
+    assert second["searches"] > first["searches"]
+
+
+def test_a_log_without_truth_unclicked_searches_or_sessions_is_judged_on_clicks(rows: Any) -> None:
+    own = rows[rows.groupby("search_id")["label"].transform("max") > 0]
+    own = own.drop(columns=["is_target", "kind", "session_id", "type"])
+    result = run_study(own, settings=Settings(**TINY))
+    assert result["simulated"] is False
+    assert result["models"][0]["mrr_true"] is None
+    assert result["slices"][0]["measure"] == "clicks"
+    assert result["types"] == {}
+    assert result["unsuccessful"]["searches"] == 0
+    assert "SIMULATED" not in render_study(result)
+
+
+def test_a_table_that_is_no_rows_table_is_refused(tmp_path: Path, rows: Any) -> None:
+    with pytest.raises(BadInput, match="lacks item_id, label"):
+        run_study(rows.drop(columns=["item_id", "label"]), settings=Settings(**TINY))
+    with pytest.raises(BadFile, match="no such file"):
+        run_study(tmp_path / "none.parquet")
+    (tmp_path / "rows.parquet").write_text("no")
+    with pytest.raises(BadFile, match="no parquet file"):
+        run_study(tmp_path / "rows.parquet")
+    with pytest.raises(BadInput, match="five searches with a click"):
+        run_study(make_rows(6), settings=Settings(**TINY))
+
+
+def test_settings_grow_with_the_log_and_shrink_when_it_must_be_quick() -> None:
+    quick, usual, large = choose_settings(1500, quick=True), choose_settings(5000), choose_settings(20_000)
+    assert quick.steps < usual.steps < large.steps
+    assert quick.rounds < usual.rounds < large.rounds
+    assert choose_settings(5000, seed=3).seed == 3
+    with pytest.raises(BadInput, match="add up to 1"):
+        Settings(shares=(0.5, 0.4, 0.2))

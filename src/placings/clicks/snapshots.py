@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from placings.clicks.json_lines import is_json_lines, read_json_lines
 from placings.clicks.schema import ACTION, FIELDS, open_log, take_columns
-from placings.data.engines import Source, Table, _as_arrow, need_ibis, told_as_ours
+from placings.data.engines import Source, Table, as_arrow, need_ibis, told_as_ours
 from placings.data.paths import PARQUET, as_paths, as_urls, find_files
 from placings.errors import BadFile
 
@@ -93,7 +93,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> Source:
     if paths is not None and all(is_json_lines(path) for path in paths):
         table = read_json_lines(paths, {**ACTION, **FIELDS}, {})
     elif paths is None:
-        table = _as_arrow(snapshots)
+        table = as_arrow(snapshots)
     else:
         return open_log(snapshots, "snapshots", backend)
     numbered = table.append_column(ROW, pa.array(range(table.num_rows), pa.int64()))

@@ -120,7 +120,7 @@ def open_source(table: Table, engine: Engine = None) -> Source:
         return _keep_engine(table, engine)
     paths = as_paths(table)
     if paths is None:
-        return _hold(_as_arrow(table), engine)
+        return _hold(as_arrow(table), engine)
     files, kind, folder = find_files(paths)
     backend, own = _connect(engine)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
@@ -278,7 +278,7 @@ def _hold(table: pa.Table, engine: Engine) -> Source:
     return Source(held, backend, "the table", _read_record(table.schema), False, own)
 
 
-def _as_arrow(table: Any) -> pa.Table:
+def as_arrow(table: Any) -> pa.Table:
     import pyarrow as pa
 
     if isinstance(table, RankingData):

@@ -9,10 +9,11 @@ from placings.evaluation.rendering import format_difference, format_interval, fo
 from placings.report.panels import lay_table
 
 
-def lay_dark_feature(part: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
+def lay_dark_feature(part: Mapping[str, Any], result: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
     """What a panel holds: a sentence, the coverage of each segment, and the cost of three drops.
 
-    `part` has `feature`, `where`, `shares` (coverage records) and `cost` (drop, mrr, lost, low, high, p).
+    `part`, one of `result`, has `feature`, `where`, `shares` (coverage records) and `cost` (drop, mrr, lost,
+    low, high, p).
     """
     shares = [
         [

@@ -331,10 +331,6 @@ def _show_types(types: Mapping[str, Any], result: Mapping[str, Any], made: bool)
     return {"text": text, "figures": ((figures.draw_type_counts(types), ""),), "tables": tables}
 
 
-def _show_dark(part: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
-    return lay_dark_feature(part, made)
-
-
 def _show_unsuccessful(part: Any, result: Mapping[str, Any], made: bool) -> dict[str, Any]:
     return {
         "text": "What using them for training is worth: the thesis' last question.",
@@ -399,6 +395,6 @@ PANELS: tuple[tuple[str, str, str, str, Show], ...] = (  # key, heading, place i
     ("curves", "Training of the networks", "Figures 6.5 to 6.14", "No curve was kept.", _show_curves),
     ("importances", "What the trees look at", "Figures 6.2, 6.3", "None were kept.", _show_importances),
     ("types", "Types shown and clicked", "Figure 6.4", "The places have no types.", _show_types),
-    ("coverage", "A feature goes dark", "", "No feature was darkened.", _show_dark),
+    ("coverage", "A feature goes dark", "", "No feature was darkened.", lay_dark_feature),
     ("unsuccessful", "Searches without a click", "", "This experiment was not run.", _show_unsuccessful),
 )

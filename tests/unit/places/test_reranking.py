@@ -1,0 +1,121 @@
+"""A re-ranker: one live request equals the batch, the guard is heeded, and what is saved comes back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from towns import TownEngine, make_towns
+
+from placings.errors import BadBundle, BadInput
+from placings.evaluation.guard import fit_guard
+from placings.evaluation.search_kinds import describe_searches
+from placings.places.place import Engine, Hit
+from placings.places.preset import place_features
+from placings.places.reranking import Reranker, describe_hit, load_reranker
+from placings.places.simulation import simulate_log
+from placings.rankers.linear import LinearRanker
+
+pd = pytest.importorskip("pandas")
+PLACES = make_towns()
+MOMENT = datetime(2024, 5, 3, 8, 30)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Any:
+    frame = simulate_log(PLACES, TownEngine(PLACES), 250, k=20, random_state=0).to_rows()
+    return frame[frame.groupby("search_id")["item_id"].transform("size") > 1].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def plain(rows: Any) -> Reranker:
+    features = place_features().fit(rows)
+    return Reranker(features, LinearRanker().fit(features.to_ranking(rows)))
+
+
+@pytest.fixture(scope="module")
+def guarded(rows: Any, plain: Reranker) -> Reranker:
+    data = plain.features.to_ranking(rows)
+    engine = -rows["position"].to_numpy(dtype=float)
+    context = {"length": describe_searches(rows, data.offsets)["length"]}
+    worse = -plain.ranker.predict(data)  # a model that is wrong everywhere is used nowhere
+    return Reranker(plain.features, plain.ranker, fit_guard(worse, engine, data.y, data.offsets, context))
+
+
+def find_hits(text: str = "kaiser", k: int = 20) -> list[Hit]:
+    return TownEngine(PLACES).search(text, focus=(49.0, 8.4), k=k)
+
+
+def test_a_live_request_gives_the_order_of_the_batch(plain: Reranker) -> None:
+    hits = find_hits()
+    assert len(hits) > 3
+    table = pd.DataFrame([describe_hit(hit) for hit in hits]).assign(
+        search_id="s", query="kaiser", time=np.datetime64(MOMENT), focus_lat=49.0, focus_lon=8.4, label=0.0,
+        target="origin", platform="ios",
+    )  # fmt: skip
+    order = np.argsort(-plain.score(table), kind="stable")
+    found = plain.rerank("kaiser", hits, focus=(49.0, 8.4), time=MOMENT, target="origin", platform="ios")
+    assert [hit.place.id for hit in found] == [hits[row].place.id for row in order]
+    assert {hit.rank for hit in found} == {hit.rank for hit in hits}  # the engine's ranks stay readable
+    assert [hit.rank for hit in found] != sorted(hit.rank for hit in hits)
+
+
+def test_times_with_a_zone_are_the_same_moment(plain: Reranker) -> None:
+    hits = find_hits()
+    berlin = MOMENT.replace(tzinfo=UTC).astimezone(timezone(timedelta(hours=2)))
+    assert plain.rerank("kaiser", hits, time=berlin) == plain.rerank("kaiser", hits, time=MOMENT)
+    with pytest.raises(BadInput, match="time must be a datetime. Got '2024'"):
+        plain.rerank("kaiser", hits, time="2024")  # type: ignore[arg-type]
+
+
+def test_the_guard_keeps_the_engines_order(guarded: Reranker, plain: Reranker) -> None:
+    hits = find_hits()
+    assert guarded.rerank("kaiser", hits, time=MOMENT) == hits
+    assert plain.rerank("kaiser", hits, time=MOMENT) != hits
+
+
+def test_lists_of_one_or_none_come_back_as_they_are(plain: Reranker) -> None:
+    assert plain.rerank("kaiser", []) == []
+    assert plain.rerank("kaiser", find_hits(k=1)) == find_hits(k=1)
+
+
+def test_an_engine_with_a_re_ranker_is_an_engine(plain: Reranker) -> None:
+    engine = plain.wrap(TownEngine(PLACES))
+    assert isinstance(engine, Engine)
+    found = engine.search("kaiser", focus=(49.0, 8.4), k=3)
+    assert len(found) == 3
+    assert {hit.place.id for hit in engine.search("kaiser", k=40)} == {
+        hit.place.id for hit in TownEngine(PLACES).search("kaiser", k=40)
+    }
+
+
+@pytest.mark.parametrize("which", ["plain", "guarded"])
+def test_what_is_saved_ranks_the_same_when_loaded(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    reranker: Reranker = request.getfixturevalue(which)
+    reranker.save(tmp_path / "kept", metrics={"mrr": 0.5})
+    back = load_reranker(tmp_path / "kept")
+    assert back.rerank("kaiser", find_hits(), time=MOMENT) == reranker.rerank(
+        "kaiser", find_hits(), time=MOMENT
+    )
+    assert (back.guard is None) == (reranker.guard is None)
+
+
+def test_a_model_that_was_exchanged_is_refused(plain: Reranker, rows: Any, tmp_path: Path) -> None:
+    plain.save(tmp_path / "kept")
+    other = LinearRanker(C=0.01).fit(plain.features.to_ranking(rows))
+    other.save(tmp_path / "kept" / "model")
+    with pytest.raises(BadBundle):
+        load_reranker(tmp_path / "kept")
+
+
+def test_a_changed_features_file_is_refused(plain: Reranker, tmp_path: Path) -> None:
+    plain.save(tmp_path / "kept")
+    file = tmp_path / "kept" / "reranker" / "place_features.json"
+    file.write_text(file.read_text().replace(": ", ":  ", 1))
+    with pytest.raises(BadBundle, match=r"place_features.json"):
+        load_reranker(tmp_path / "kept")

@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## the main job on generated data, ending with a table and a page to open
+demo: $(STAMP)  ## the main job: real places, a simulated log, rankers compared, a page to open
 	@$(BIN)/placings demo --out out/demo
 
 test: $(STAMP)  ## the tests that a change must pass

@@ -25,7 +25,9 @@ from places_engine import DATA, cut, read_pairs
 from placings.evaluation.significance import bootstrap_means
 from placings.places.engines import sqlite_scoring
 from placings.places.engines.sqlite import SqliteEngine, build_index
+from placings.places.people import Behaviour
 from placings.places.place import Place
+from placings.places.preset import place_features
 from placings.places.reranking import Reranker, load_reranker
 from placings.places.simulation import simulate_log
 from placings.places.sources import read_geonames, read_places
@@ -37,17 +39,20 @@ SETS = {"cities": "city_queries.jsonl", "germany": "german_queries.jsonl"}
 DRAWS = 5000
 
 
-def train(places: list[Place], engine: SqliteEngine, searches: int, seed: int) -> Reranker:
+def train(places: list[Place], engine: SqliteEngine, searches: int, seed: int, hidden: float) -> Reranker:
     """The default re-ranker from a simulated log; nothing of the real pairs enters."""
     import pandas as pd
 
-    log = simulate_log(places, engine, searches, k=40, random_state=seed)
+    behaviour = Behaviour(hidden=hidden)
+    log = simulate_log(places, engine, searches, k=40, behaviour=behaviour, random_state=seed)
     print(f"  {log.describe()}", flush=True)
     settings = Settings(seed=seed)
     parts = cut_parts(log.to_rows(unsuccessful="negatives"), settings)
     learned = pd.concat([parts.train, parts.unclicked, parts.test])
     held = pd.concat([parts.valid, parts.valid_unclicked])
-    trained = fit_reranker(learned, held, settings=settings, kinds=("lightgbm",))
+    # real people have no part in the simulated history of clicks, so the re-ranker must do without
+    features = place_features(history=False)
+    trained = fit_reranker(learned, held, settings=settings, features=features, kinds=("lightgbm",))
     print(f"  trained on {trained.lists:,} lists")
     return trained.reranker
 
@@ -90,6 +95,7 @@ def main() -> None:
     options.add_argument("--only", choices=sorted(SETS))
     options.add_argument("--searches", type=int, default=8000)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--hidden", type=float, default=Behaviour().hidden, help="people without a position")
     options.add_argument("--keep", type=Path, help="folder for indexes and re-rankers, to use again")
     options.add_argument("--exact", help="worth of an exact main and other name in the engine, e.g. 4.5,3")
     chosen = options.parse_args()
@@ -112,10 +118,13 @@ def main() -> None:
             if not index.exists():
                 build_index(places, index)
             engine = SqliteEngine(index)
-            model = folder / f"{name}-{chosen.searches}-{chosen.seed}-{chosen.exact or 'default'}"
+            model = (
+                folder
+                / f"{name}-{chosen.searches}-{chosen.seed}-{chosen.hidden:g}-{chosen.exact or 'default'}"
+            )
             print(f"{name}: {len(places):,} places, {os.cpu_count()} cores", flush=True)
             if not model.is_dir():
-                train(places, engine, chosen.searches, chosen.seed).save(model)
+                train(places, engine, chosen.searches, chosen.seed, chosen.hidden).save(model)
             report(name, engine, load_reranker(model), read_pairs(DATA / SETS[name], places))
 
 

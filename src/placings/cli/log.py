@@ -30,7 +30,7 @@ def compute_features(
     rows: Annotated[Path, typer.Argument(help="The rows that `placings log join` wrote.", metavar="ROWS")],
     out: Annotated[Path, typer.Option(help="Ranking data to write: parquet, CSV or svmlight text.")],
     preset: Annotated[
-        str, typer.Option(help="places, shop, or a features file that an earlier run wrote (.json).")
+        str, typer.Option(help="places, shop, thesis, or a features file that an earlier run wrote (.json).")
     ] = "places",
     save: Annotated[
         Path | None, typer.Option(help="Also write the fitted features here (.json), for later logs.")

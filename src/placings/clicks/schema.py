@@ -68,9 +68,9 @@ def check_searches(searches: Table, *, engine: Engine = None) -> Layout:
     `searches` is a path (JSONL, parquet), a table in memory or an Ibis table. Values that are missing are no
     error here: the join counts them.
 
-    >>> check_searches({"search_id": ["a"], "query": ["x"], "item_id": ["i"], "position": [1]})
+    >>> check_searches({"search_id": ["a"]})
     Traceback (most recent call last):
-    placings.errors.BadFile: the searches: has no column 'time', when the search was made. It has: ...
+    placings.errors.BadFile: the searches: has no column 'time', when the search was made. It has: search_id.
     """
     source = open_log(searches, "searches", engine)
     try:

@@ -31,7 +31,12 @@ CLOCK = ("hour_sin", "hour_cos", "weekday_sin", "weekday_cos", "is_weekend")
 
 
 def place_features(
-    *, zone: str = "UTC", engine: bool = True, clock: bool = True, coordinates: bool = False
+    *,
+    zone: str = "UTC",
+    engine: bool = True,
+    clock: bool = True,
+    coordinates: bool = False,
+    history: bool = True,
 ) -> FeatureSet:
     """The default features of places: about 50 dense columns, most of them relations; not fitted yet.
 
@@ -40,7 +45,9 @@ def place_features(
     score (`engine=False` leaves them out); the clock of the place's time zone where the rows have a `zone`,
     else of `zone` (`clock=False`); type, target and platform one-hot. No column stands for one place or one
     word, so what is learned in one town holds in the next; `coordinates=True` adds those of user and place,
-    which do. Missing is NaN. A field that some sources lack is left out if it has no data when fitted.
+    which do. `past_clicks`, how often a place was clicked before (see `clicks.histories`), is used where the
+    rows have it, unless `history=False`. Missing is NaN. A field that some sources lack is left out if it has
+    no data when fitted.
 
     >>> rows = {"query": ["karls"], "name": ["Karlsruhe"], "weight": [308436.0], "position": [1]}
     >>> features = place_features().fit(rows)
@@ -59,6 +66,8 @@ def place_features(
         Distance(),
         Number("weight", ("log", "share", "rank")),
     ]
+    if history:
+        found.append(Number("past_clicks", ("log", "share", "rank"), missing="drop"))
     if engine:
         found.append(EngineSignals())
     if clock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from placings.arrays import Floats
 from placings.bundle import read_bundle, write_bundle
+from placings.clicks.histories import PAST, look_up_clicks
 from placings.errors import BadBundle, BadInput
 from placings.evaluation.guard import Guard
 from placings.features.spec import FeatureSet
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1
-FEATURES, GUARD = "place_features.json", "guard.json"
+FEATURES, GUARD, CLICKS = "place_features.json", "guard.json", "clicks.json"
 ITEM_FIELDS = (
     "name", "locality", "street", "neighbourhood", "borough", "type", "lat", "lon", "weight", "zone",
 )  # fmt: skip
@@ -42,15 +43,19 @@ class Reranker:
 
     `rerank` gives the hits back, best first, each with the rank and score that the engine gave it; `guard`,
     where there is one, leaves kinds of searches in the engine's order in which the model had not shown itself
-    at least as good.
+    at least as good. `clicks` says how often each place was clicked in the log that it learned from: features
+    use it where rows or requests do not tell themselves.
     """
 
     features: FeatureSet
     ranker: Ranker
     guard: Guard | None = None
+    clicks: Mapping[str, int] = field(default_factory=dict)
 
     def score(self, rows: pd.DataFrame) -> Floats:
         """Scores of a rows table, in its order; rows of a search must stand together."""
+        if self.clicks and PAST not in rows:
+            rows = rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), self.clicks)})
         data = self.features.to_ranking(rows)
         scores = np.asarray(self.ranker.predict(data), dtype=np.float64)
         if self.guard is None:
@@ -76,6 +81,9 @@ class Reranker:
             "focus_lon": np.nan if focus is None else focus[1],
         }  # fmt: skip
         items = [describe_hit(hit) for hit in hits]
+        if self.clicks:
+            for item in items:
+                item[PAST] = float(self.clicks.get(item["item_id"], 0))
         scores = np.asarray(self.ranker.predict(self.features.transform_request(context, items)))
         if self.guard is not None:
             columns = {name: [item[name] for item in items] for name in items[0]}
@@ -94,6 +102,8 @@ class Reranker:
         files = {FEATURES: _as_json(self.features.to_state())}
         if self.guard is not None:
             files[GUARD] = _as_json(self.guard.to_state())
+        if self.clicks:
+            files[CLICKS] = _as_json(dict(self.clicks))
         write_bundle(path / "reranker", {"reranker": VERSION, "model": digest}, files)
 
 
@@ -125,7 +135,10 @@ def load_reranker(path: str | Path) -> Reranker:
     ranker = load(path / "model", digest=str(bundle.manifest.get("model")))
     features = FeatureSet.from_state(json.loads(bundle.files[FEATURES]))
     guard = Guard.from_state(json.loads(bundle.files[GUARD])) if GUARD in bundle.files else None
-    return Reranker(features, ranker, guard)
+    clicks = json.loads(bundle.files[CLICKS]) if CLICKS in bundle.files else {}
+    if not isinstance(clicks, dict) or not all(isinstance(count, int) for count in clicks.values()):
+        raise BadBundle(bundle.path, f"{CLICKS} must map items to whole numbers.")
+    return Reranker(features, ranker, guard, clicks)
 
 
 def number_hits(hits: Sequence[Hit]) -> list[Hit]:

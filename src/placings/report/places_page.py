@@ -19,10 +19,10 @@ from placings.report.panels import Panel, lay_table
 from placings.report.places_figures import take_number
 from placings.report.places_words import (
     find_default,
-    format_value,
     knows_truth,
     lay_records,
     lay_why,
+    list_settings,
     list_verdict,
     name_measure,
     say_slice,
@@ -30,6 +30,7 @@ from placings.report.places_words import (
 
 ENGINE = "engine"
 SHOWN = 40  # slices that are drawn
+DEMO = "coverage"  # a part of the demo, not of the study
 
 # a part of the result, the whole of it, whether it is simulated → what its panel holds
 Show: TypeAlias = Callable[[Any, Mapping[str, Any], bool], dict[str, Any]]
@@ -52,13 +53,15 @@ def write_places_page(
     if not isinstance(result, Mapping):
         raise BadInput(f"result must be the study's dictionary. Got {type(result).__name__}.")
     made = bool(result.get("simulated"))
-    panels = [_fill(result, made, *row) for row in PANELS if result.get(row[0]) or not brief]
+    panels = [
+        _fill(result, made, *row) for row in PANELS if result.get(row[0]) or not (brief or row[0] == DEMO)
+    ]
     verdict = list_verdict(result, ENGINE)
     return write_page(
         path, "places.html",
         title=title, subtitle=_describe_study(result), simulated=made, verdict=verdict,
         bad=any(row.get("loses") for row in result.get("slices") or ()), tiles=_count_tiles(result),
-        panels=panels, settings=_list_settings(result),
+        panels=panels, settings=list_settings(result),
     )  # fmt: skip
 
 
@@ -348,16 +351,6 @@ def _describe_study(result: Mapping[str, Any]) -> str:
     if counts.get("searches"):
         text += f" of {counts['searches']:,} searches"
     return f"{text}: what re-ranking gains, and where."
-
-
-def _list_settings(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    parts = {"counted": result.get("counts"), "default re-ranker": result.get("default")}
-    found = dict(result.get("settings") or {}) | {name: part for name, part in parts.items() if part}
-    return [
-        (name.replace("_", " "), format_value(value))
-        for name, value in found.items()
-        if value not in ({}, [], "")
-    ]
 
 
 def _count_tiles(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -179,6 +179,17 @@ def _format_ends(row: Mapping[str, Any], low: str, high: str, signed: bool) -> s
     return format_interval(take_number(row, low), take_number(row, high), signed=signed)
 
 
+def list_settings(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a study was asked for and counted, name and value, for people."""
+    parts = {"counted": result.get("counts"), "default re-ranker": result.get("default")}
+    found = dict(result.get("settings") or {}) | {name: part for name, part in parts.items() if part}
+    return [
+        (name.replace("_", " "), format_value(value))
+        for name, value in found.items()
+        if value not in ({}, [], "")
+    ]
+
+
 def format_value(value: Any, name: str = "") -> str:
     """One value as a cell: four digits, a sign for differences, a dash for nothing.
 

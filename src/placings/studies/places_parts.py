@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Ints
+from placings.clicks.histories import add_past_clicks
 from placings.data.ranking import RankingData
 from placings.data.tables import need_library
 from placings.errors import BadInput
@@ -54,7 +55,8 @@ def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
     """Sort the rows, leave out one-item lists, deal out sessions.
 
     Sessions are dealt at random, or with `split="time"` by their first search, the last ones for the test. A
-    log without `session_id` is dealt by search, and `counts` says so.
+    log without `session_id` is dealt by search, and `counts` says so. Each row is told how often its item had
+    been clicked before, `past_clicks`, in training sessions.
     """
     frame = order_rows(rows)
     if not len(frame):
@@ -84,6 +86,13 @@ def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
     train, valid, test, unclicked, aside, deep = (
         each.reset_index(drop=True) for each in (train, valid, test, unclicked, aside, deep)
     )
+    if "time" in frame:
+        learned = set(unit[part == 0])
+        by = frame["session_id"] if "session_id" in frame else frame["search_id"]
+        before = frame[by.isin(learned)]
+        train, valid, test, unclicked, aside, deep = (
+            add_past_clicks(each, before) for each in (train, valid, test, unclicked, aside, deep)
+        )
     return Parts(train, valid, test, unclicked, aside, deep, hash_rows(frame), counts)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.arrays import AnyArray, Floats
+from placings.clicks.histories import PAST, count_clicks
 from placings.data.concatenation import concat
 from placings.data.ranking import RankingData
 from placings.data.tables import need_library
@@ -73,6 +74,7 @@ def fit_reranker(
         from placings.places.preset import place_features
 
         features = place_features()
+    uses_clicks = PAST in train
     rows, others = gather_lists(train), gather_lists(valid)
     features = features.fit(rows)
     learned, held = features.to_ranking(rows), features.to_ranking(others)
@@ -94,7 +96,10 @@ def fit_reranker(
         rows, learned = pandas.concat([rows, others]), concat([learned, held])
         ranker, scores = _fit_folds(ranker, rows, learned, asked)
         guard = _fit_guard(rows, learned, scores)
-    return Trained(Reranker(features, ranker, guard), chosen, found, fitted, seconds, learned.n_queries)
+    known = count_clicks(train) if uses_clicks and any(PAST in name for name in features.names) else {}
+    return Trained(
+        Reranker(features, ranker, guard, known), chosen, found, fitted, seconds, learned.n_queries
+    )
 
 
 def gather_lists(rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from towns import TownEngine, make_towns
 
+from placings.clicks.histories import add_past_clicks
 from placings.errors import BadBundle, BadInput
 from placings.evaluation.guard import fit_guard
 from placings.evaluation.search_kinds import describe_searches
@@ -103,6 +104,21 @@ def test_what_is_saved_ranks_the_same_when_loaded(
         "kaiser", find_hits(), time=MOMENT
     )
     assert (back.guard is None) == (reranker.guard is None)
+
+
+def test_clicks_of_the_past_are_used_live_and_kept(rows: Any, tmp_path: Path) -> None:
+    known = add_past_clicks(rows, rows)
+    features = place_features().fit(known)
+    assert "log_past_clicks" in features.names
+    loved = find_hits()[-1].place.id
+    never = Reranker(features, LinearRanker().fit(features.to_ranking(known)))
+    often = Reranker(features, never.ranker, clicks={loved: 500})
+    ranks = [
+        [hit.place.id for hit in each.rerank("kaiser", find_hits())].index(loved) for each in (never, often)
+    ]
+    assert ranks[0] != ranks[1]
+    often.save(tmp_path / "kept")
+    assert load_reranker(tmp_path / "kept").clicks == {loved: 500}
 
 
 def test_a_model_that_was_exchanged_is_refused(plain: Reranker, rows: Any, tmp_path: Path) -> None:

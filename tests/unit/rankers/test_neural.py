@@ -128,7 +128,6 @@ def test_early_stopping_keeps_the_best_check(data: RankingData) -> None:
             {"output_activation": "sigmoi", "members": 1},
             "no activation 'sigmoi'; did you mean 'sigmoid'.*linear",
         ),
-        ({"output_activation": "sigmoid", "members": 2}, "are for members=1. Got more members"),
         (
             {"network": "attention", "members": 2},
             "only a feed-forward network has members. Got 2 of attention",

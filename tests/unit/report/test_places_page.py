@@ -58,6 +58,12 @@ def make_result() -> dict[str, Any]:
         "simulated": True, "settings": {"seed": 7, "shares": [0.64, 0.16, 0.2]}, "counts": {"searches": 5000},
         "models": [make_row(name, 0.78 + 0.01 * n, 0.75 + 0.02 * n) for n, name in enumerate(names)],
         "ranks": ranks,
+        "coverage": {
+            "feature": "weight", "where": "android, last 7 days",
+            "shares": [{"feature": "weight", "platform": "android", "coverage": 0.25, "low": 0.2, "high": 0.3,
+                        "events": 1200, "covered": 300}],
+            "cost": [{"drop": 0.5, "mrr": 0.8, "lost": 0.0125, "low": 0.01, "high": 0.02, "p": 0.0004}],
+        },
         "tuned": [{"model": "LightGBM", "default": 0.84, "default_low": 0.83, "default_high": 0.85,
                    "tuned": 0.86, "tuned_low": 0.85, "tuned_high": 0.87}],
         "variants": [make_row("FC-32", 0.8, 0.77), make_row("FC-64", 0.81, 0.79)],
@@ -98,7 +104,22 @@ def test_every_part_is_drawn_and_nothing_is_missing(page: str) -> None:
     assert re.findall(r'<section id="([a-z-]+)">', page) == [*parts, "how"]
     assert FEW not in page
     for name in parts:
-        assert "<svg" in find_section(page, name) or name in ("why", "unsuccessful"), name
+        assert "<svg" in find_section(page, name) or name in ("why", "unsuccessful", "coverage"), name
+
+
+def test_a_dark_feature_is_told_with_its_coverage_and_cost(page: str) -> None:
+    told = find_section(page, "coverage")
+    for text in ("weight", "25.0%", "[20.0%, 30.0%]", "1,200", "50%", "−0.0125", "[−0.0200, −0.0100]"):
+        assert text in told, text
+
+
+def test_a_brief_page_leaves_out_what_is_missing(tmp_path: Path) -> None:
+    few = {key: value for key, value in make_result().items() if key in ("simulated", "models", "slices")}
+    brief = write_places_page(tmp_path / "a.html", few, brief=True).read_text()
+    assert re.findall(r'<section id="([a-z-]+)">', brief) == ["models", "slices", "how"]
+    whole = write_places_page(tmp_path / "b.html", few).read_text()
+    assert 'id="coverage"' not in whole
+    assert 'id="why"' in whole
 
 
 def test_every_heading_and_table_says_simulated(page: str) -> None:
@@ -161,7 +182,7 @@ def test_the_default_is_found_by_name_and_else_the_best() -> None:
 
 def test_parts_that_are_missing_are_sentences_and_a_real_log_is_not_simulated(tmp_path: Path) -> None:
     page = write_places_page(tmp_path / "page.html", {"types": {}, "slices": []}).read_text()
-    assert page.count(FEW) == len(PANELS)
+    assert page.count(FEW) == len(PANELS) - 1  # the demo's part is not missed
     assert "The study holds no models yet" in page
     assert "SIMULATED" not in page
     with pytest.raises(BadInput, match="Got list"):

@@ -52,8 +52,9 @@ def train(places: list[Place], engine: SqliteEngine, searches: int, seed: int, h
     held = pd.concat([parts.valid, parts.valid_unclicked])
     # real people have no part in the simulated history of clicks, so the re-ranker must do without
     features = place_features(history=False)
-    trained = fit_reranker(learned, held, settings=settings, features=features, kinds=("lightgbm",))
-    print(f"  trained on {trained.lists:,} lists")
+    trained = fit_reranker(learned, held, settings=settings, features=features)
+    told = ", ".join(f"{kind} {mrr:.4f}" for kind, mrr in trained.valid.items())
+    print(f"  trained on {trained.lists:,} lists; on simulated validation {told}: {trained.chosen}")
     return trained.reranker
 
 

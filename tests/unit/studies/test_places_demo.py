@@ -104,6 +104,7 @@ def test_the_saved_re_ranker_answers_from_the_terminal(done: tuple[Path, str, Pa
     assert len(listed[0]) > 3
 
 
+@pytest.mark.slow
 def test_the_same_seed_says_the_same(done: tuple[Path, str, Path], tmp_path: Path) -> None:
     def strip(text: str, folder: Path) -> list[str]:
         lines = text.replace(str(folder), "").splitlines()

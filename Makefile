@@ -34,6 +34,8 @@ bench: $(STAMP)  ## ratios against the peers, measured now on this machine
 	$(BIN)/python benchmarks/feature_coverage.py
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
+	$(BIN)/python benchmarks/join.py
+	$(BIN)/python benchmarks/places_engine.py
 
 lint: $(STAMP)  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -1,0 +1,80 @@
+"""SIMULATED: what the default re-ranker gains over its engine on a fresh log, and its slices, worst first.
+
+    python benchmarks/places_gain.py [--places FILE] [--searches 20000] [--seed 2] [--zone Europe/Berlin]
+
+The part of `placings places study` that answers whether any slice loses, without the thesis' models: some two
+minutes for 20,000 searches on two cores. Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz`
+(default ../shared/data) unless named. The first 100 hits are logged, 40 re-ranked, sessions split 64/16/20.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from placings.evaluation.search_kinds import describe_searches
+from placings.places.engines.sqlite import SqliteEngine, build_index
+from placings.places.simulation import simulate_log
+from placings.places.sources import read_places
+from placings.studies.places import DEFAULT, judge_default
+from placings.studies.places_measures import describe_models, judge_slices
+from placings.studies.places_models import ENGINE, Desk, judge_engine
+from placings.studies.places_parts import Pantry, cut_parts, find_offsets, list_families
+from placings.studies.places_settings import choose_settings
+
+PLACES = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "places" / "places_karlsruhe.jsonl.gz"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--places", type=Path, default=PLACES)
+    options.add_argument("--searches", type=int, default=20_000)
+    options.add_argument("--seed", type=int, default=2)
+    options.add_argument("--zone", default="Europe/Berlin", help="time zone of the places")
+    chosen = options.parse_args()
+    if not chosen.places.is_file():
+        raise SystemExit(f"no places at {chosen.places}; name a file with --places, or set PLACINGS_DATA.")
+    warnings.simplefilter("ignore")
+    places = read_places(chosen.places, zone=chosen.zone)
+    with tempfile.TemporaryDirectory() as folder:
+        engine = SqliteEngine(build_index(places, Path(folder) / "places.db"))
+        log = simulate_log(places, engine, chosen.searches, k=100, random_state=chosen.seed)
+    print(log.describe(), flush=True)
+    settings = choose_settings(chosen.searches, seed=chosen.seed, rounds=200, neural_steps=800)
+    parts = cut_parts(log.to_rows(unsuccessful="negatives"), settings)
+    desk = Desk(parts, settings, Pantry(parts, settings, list_families(settings)), None)
+    offsets = find_offsets(parts.test)
+    context = describe_searches(parts.test, offsets)
+    context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
+    cells = {ENGINE: judge_engine(desk)}
+    found = judge_default(desk, None, context)
+    cells |= {"without guard": found["unguarded"], DEFAULT: found["guarded"]}
+    for row in describe_models(cells, ENGINE, draws=2000, seed=0):
+        print(
+            f"{row['name']:18} true target {row['mrr_true']:.4f}  {row['difference_true']:+.4f} "
+            f"[{row['difference_low_true']:+.4f}, {row['difference_high_true']:+.4f}]   clicks "
+            f"{row['mrr']:.4f}  {row['difference']:+.4f} [{row['difference_low']:+.4f}, "
+            f"{row['difference_high']:+.4f}]"
+        )
+    slices = judge_slices(cells[ENGINE], cells[DEFAULT], context, least=settings.least, draws=2000, seed=0)
+    for row in slices:
+        mark = "loses" if row["loses"] else ""
+        print(
+            f"  {row['slice']:9} {row['value']:12} {row['searches']:6,}  {row['difference']:+.4f} "
+            f"[{row['low']:+.4f}, {row['high']:+.4f}] {mark}"
+        )
+    print(
+        f"{sum(row['loses'] for row in slices)} of {len(slices)} slices lose; left in engine order "
+        f"{found['left_to_engine']:.1%}; chosen {found['chosen']}; ceiling {np.round(found['oracle'], 4)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

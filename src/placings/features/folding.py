@@ -29,8 +29,8 @@ class _Folds(dict[int, str]):
         for each in (
             unicodedata.normalize("NFKD", chr(code).casefold()) if chr(code) not in APOSTROPHES else ""
         ):
-            if unicodedata.combining(each):
-                continue  # an accent; vowel signs, as Devanagari has them, are no accents and stay
+            if "\u0300" <= each <= "\u036f":
+                continue  # an accent; marks of other scripts, such as voiced kana, make another letter
             part_of_word = each.isalnum() or unicodedata.category(each)[0] == "M"
             kept += LETTERS.get(each, each) if part_of_word else " "
         self[code] = unicodedata.normalize("NFC", kept)

@@ -7,23 +7,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-# Letters that Unicode does not take apart into a letter and an accent.
-LETTERS = str.maketrans({
-    "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t",
-    "'": None, "’": None, "‘": None, "ʼ": None, "ʻ": None, "ʹ": None, "′": None, "`": None, "ʿ": None,
-    "ʾ": None, "_": " ",
-})  # fmt: skip
+from placings.features.folding import ABBREVIATIONS, APOSTROPHES, BRACKETS, DIGRAPHS, SHORT
+from placings.features.folding import LETTERS as WHOLE_LETTERS
 
-# How the same letters are written where there is no key for them: Köln is Koln and Koeln.
-DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
+LETTERS = str.maketrans({**WHOLE_LETTERS, **dict.fromkeys(APOSTROPHES), "_": " "})
+
 UMLAUTS = re.compile("[äöüøåÄÖÜØÅ\u0308\u030a]")  # the last two are dots and a ring on their own
-
-ABBREVIATIONS = {
-    "hbf": "hauptbahnhof", "bf": "bahnhof", "bhf": "bahnhof", "str": "strasse", "pl": "platz", "st": "saint",
-    "sankt": "saint", "ste": "sainte", "ft": "fort", "mt": "mount",
-}  # fmt: skip
-SHORT = re.compile(rf"(?<!\S)(?:{'|'.join(ABBREVIATIONS)})(?!\S)|(?<=\S\S\S)str(?!\S)")
-BRACKETS = re.compile(r"\([^()]*\)?")
 
 
 def fold_text(text: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placings.features import folding
 from placings.places.folding import (
     drop_brackets,
     fold_all,
@@ -91,3 +92,12 @@ def test_a_folded_text_holds_words_only_and_folds_to_itself(text: str) -> None:
     assert folded == " ".join(folded.split())
     assert not set(folded) & set("\"'*^:(){}[]-+.,;\x00·")
     assert fold_text(folded) == folded
+
+
+def test_engines_and_features_fold_alike() -> None:
+    texts = [
+        "Köln Hbf", "Karlsr. Str.", "Frankfurt(Main)Süd", "L'Aquila", "São Paulo", "Москва", "東京", "ẞäöü",
+        "マイアンガ", "A-B/C", "ŁÓDŹ", "İstanbul", "Æbelø", "Đà Nẵng", "Ho Chi Minh\u00a0City", "O’Neill",
+        "नई दिल्ली", "فیئرفیلڈ، نیو", "?!",
+    ]  # fmt: skip
+    assert [folding.fold_text(text) for text in texts] == [fold_text(text) for text in texts]

@@ -37,7 +37,9 @@ def index_places(
         places = read_source(source, progress=tell)
     with _show_bar("indexing") as tell:
         build_index(places, out, progress=tell)
-    print_text(f"{len(places):,} places in {out} ({out.stat().st_size / 1e6:.0f} MB)")
+    print_text(
+        f"{len(places):,} place{'' if len(places) == 1 else 's'} in {out} ({out.stat().st_size / 1e6:.0f} MB)"
+    )
 
 
 def search_places(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,8 @@ def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame) -> pd.DataFrame:
 
     `clicked` are rows of searches (`item_id`, `time`, `label`); those with a label above 0 count, each from
     the moment after its own search on. A click never counts for its own search, nor for an earlier one, so
-    nothing comes from the future.
+    nothing comes from the future. A click without an item or a time counts nowhere; a row without a time
+    has 0.
 
     >>> import pandas as pd
     >>> log = pd.DataFrame({"item_id": ["a", "a", "b"], "label": [1.0, 1.0, 0.0],
@@ -29,13 +30,10 @@ def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame) -> pd.DataFrame:
     >>> add_past_clicks(log, log)["past_clicks"].tolist()
     [0.0, 1.0, 0.0]
     """
-    for name in ("item_id", "time"):
-        if name not in rows or name not in clicked:
-            raise BadInput(f"past clicks need the columns item_id and time. Got none called {name}.")
-    wins = clicked[clicked["label"] > 0]
-    codes, ids = _number_items(rows["item_id"].to_numpy(), wins["item_id"].to_numpy())
-    when = wins["time"].to_numpy().astype("datetime64[us]").astype(np.int64)
-    asked = rows["time"].to_numpy().astype("datetime64[us]").astype(np.int64)
+    wins = clicked[_take(clicked, "label") > 0]
+    wins = wins[_take(wins, "item_id").notna() & _take(wins, "time").notna()]
+    codes, ids = _number_items(_take(rows, "item_id").to_numpy(), wins["item_id"].to_numpy())
+    when, asked = _read_times(wins), _read_times(rows)
     return rows.assign(**{PAST: _count_before(codes, asked, ids, when)})
 
 
@@ -48,6 +46,26 @@ def count_clicks(rows: pd.DataFrame) -> dict[str, int]:
 def look_up_clicks(items: list[str], counts: Mapping[str, int]) -> Floats:
     """The clicks of each item; 0 for those never clicked."""
     return np.array([counts.get(item, 0) for item in items], dtype=np.float64)
+
+
+def _take(table: pd.DataFrame, name: str) -> pd.Series[Any]:
+    if name not in table:
+        raise BadInput(
+            f"past clicks need a column {name}. Got {', '.join(map(str, table.columns)) or 'none'}."
+        )
+    return table[name]
+
+
+def _read_times(table: pd.DataFrame) -> Ints:
+    """Microseconds; the earliest number there is where no time is given."""
+    times = _take(table, "time")
+    if times.dtype.kind != "M":
+        raise BadInput(
+            f"time must hold times (datetime64). Got {times.dtype}. pandas.to_datetime makes them."
+        )
+    if getattr(times.dt, "tz", None) is not None:
+        times = times.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(times.to_numpy().astype("datetime64[us]").astype(np.int64))
 
 
 def _number_items(asked: AnyArray, clicked: AnyArray) -> tuple[Ints, Ints]:

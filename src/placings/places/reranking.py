@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,11 +139,6 @@ def load_reranker(path: str | Path) -> Reranker:
     if not isinstance(clicks, dict) or not all(isinstance(count, int) for count in clicks.values()):
         raise BadBundle(bundle.path, f"{CLICKS} must map items to whole numbers.")
     return Reranker(features, ranker, guard, clicks)
-
-
-def number_hits(hits: Sequence[Hit]) -> list[Hit]:
-    """Hits with the ranks of the order that they stand in."""
-    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, 1)]
 
 
 def _as_utc(time: datetime | None) -> datetime:

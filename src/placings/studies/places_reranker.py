@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,9 +97,12 @@ def fit_reranker(
         rows, learned = pandas.concat([rows, others]), concat([learned, held])
         ranker, scores = _fit_folds(ranker, rows, learned, asked)
         guard = _fit_guard(rows, learned, scores)
-    known = count_clicks(train) if uses_clicks and any(PAST in name for name in features.names) else {}
+    known: Counter[str] = Counter()
+    if uses_clicks and any(PAST in name for name in features.names):
+        known.update(count_clicks(train))
+        known.update(count_clicks(valid))
     return Trained(
-        Reranker(features, ranker, guard, known), chosen, found, fitted, seconds, learned.n_queries
+        Reranker(features, ranker, guard, dict(known)), chosen, found, fitted, seconds, learned.n_queries
     )
 
 

@@ -62,10 +62,34 @@ def test_totals_are_looked_up_with_zero_for_the_unknown() -> None:
     assert look_up_clicks(["b", "a"], count_clicks(log)).tolist() == [0.0, 2.0]
 
 
-def test_a_table_without_times_is_refused() -> None:
+@pytest.mark.parametrize("name", ["item_id", "time", "label"])
+def test_a_log_without_a_column_is_refused_by_its_name(name: str) -> None:
     log = make_log()
-    with pytest.raises(BadInput, match="Got none called time"):
-        add_past_clicks(log.drop(columns="time"), log)
+    with pytest.raises(BadInput, match=f"need a column {name}. Got "):
+        add_past_clicks(log, log.drop(columns=name))
+
+
+def test_times_that_are_text_are_refused_and_zones_are_one_clock() -> None:
+    log = make_log()
+    with pytest.raises(BadInput, match="time must hold times"):
+        add_past_clicks(log.assign(time="noon"), log)
+    zoned = log.assign(time=log["time"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
+    pd.testing.assert_series_equal(
+        add_past_clicks(zoned, log)["past_clicks"], add_past_clicks(log, zoned)["past_clicks"]
+    )
+    assert add_past_clicks(zoned, log)["past_clicks"].equals(add_past_clicks(log, log)["past_clicks"])
+
+
+def test_a_click_without_item_or_time_counts_nowhere() -> None:
+    log = pd.DataFrame(
+        {
+            "item_id": ["a", None, "a"],
+            "label": 1.0,
+            "time": pd.to_datetime([None, "2024-01-01", "2024-01-02"]),
+        }
+    )
+    asked = pd.DataFrame({"item_id": ["a", None, "a"], "time": pd.to_datetime(["2025", "2025", None])})
+    assert add_past_clicks(asked, log)["past_clicks"].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_the_examples_run() -> None:

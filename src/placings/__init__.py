@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from placings.rankers.catalogue import make_ranker as make_ranker
     from placings.rankers.lgbm import LightGBMRanker as LightGBMRanker
     from placings.rankers.linear import LinearRanker as LinearRanker
+    from placings.rankers.mean import MeanRanker as MeanRanker
     from placings.rankers.neural import NeuralRanker as NeuralRanker
     from placings.rankers.original import OriginalOrder as OriginalOrder
     from placings.rankers.xgb import XGBoostRanker as XGBoostRanker
@@ -77,6 +78,7 @@ HOMES = {
     "placings.rankers.xgb": ("XGBoostRanker",),
     "placings.rankers.cat": ("CatBoostRanker",),
     "placings.rankers.neural": ("NeuralRanker",),
+    "placings.rankers.mean": ("MeanRanker",),
     "placings.rankers.original": ("OriginalOrder",),
     "placings.rankers.catalogue": ("make_ranker",),
     "placings.rankers.bundles": ("load",),

@@ -28,6 +28,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "logistic": {},
     "ridge": {},
     "neural": {"hidden": [16], "steps": 150, "batch": 8, "check_every": 50, "random_state": 0},
+    "mean": {
+        "members": {
+            "lightgbm": {"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
+            "xgboost": {"rounds": 5},
+        }
+    },
     "original": {},
 }
 LEARNING = [name for name in SMALL if name != "original"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.printing import print_text
+from placings.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,9 @@ def run_places_study(
         Path | None,
         typer.Option(help="Places to simulate on, .jsonl.gz. None: the cities of GeoNames.", metavar="FILE"),
     ] = None,
+    zone: Annotated[
+        str, typer.Option(help="Time zone of places that name none, such as Europe/Berlin.", metavar="ZONE")
+    ] = "",
     clicks: Annotated[Clicks, typer.Option(help="How simulated people click.")] = Clicks.position,
     k: Annotated[int, typer.Option(min=10, help="Results the engine gives.", metavar="N")] = 100,
     split: Annotated[Split, typer.Option(help="Hold out sessions at random, or the last ones.")] = (
@@ -74,7 +78,7 @@ def run_places_study(
     \b
     Examples:
       placings places study --quick
-      placings places study --places places.jsonl.gz --searches 20000 --out runs/places
+      placings places study --places places.jsonl.gz --zone Europe/Berlin --searches 20000 --out runs/places
       placings places study rows.parquet --split time
     """
     import shutil
@@ -90,7 +94,7 @@ def run_places_study(
         shutil.rmtree(out / CELLS)
     if rows is None:
         wanted = searches or (1500 if quick else 5000)
-        frame = _simulate(places, out, wanted, clicks, k, seed, progress)
+        frame = _simulate(places, zone, out, wanted, clicks, k, seed, progress)
     else:
         frame = read_rows(rows)
     count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
@@ -105,22 +109,32 @@ def run_places_study(
 
 
 def _simulate(
-    places: Path | None, out: Path, searches: int, clicks: Clicks, k: int, seed: int, progress: bool
+    places: Path | None,
+    zone: str,
+    out: Path,
+    searches: int,
+    clicks: Clicks,
+    k: int,
+    seed: int,
+    progress: bool,
 ) -> pd.DataFrame:
     """The rows of a simulated log; kept in `out` under what it was made of, so that a second run reads it."""
     import hashlib
     import sys
 
     from placings.data.streams import write_atomically
+    from placings.features.time import find_zone
     from placings.places.engines.sqlite import SqliteEngine, build_index
     from placings.places.simulation import simulate_log
     from placings.places.sources import read_geonames, read_places
     from placings.studies.places import read_rows
 
+    if zone and find_zone(zone) is None:
+        raise BadInput(f"--zone must be a time zone's name such as Europe/Berlin. Got {zone!r}.")
     source = (
         "geonames"
         if places is None
-        else f"{places.resolve()} {places.stat().st_size if places.is_file() else 0}"
+        else f"{places.resolve()} {places.stat().st_size if places.is_file() else 0} {zone}"
     )
     mark = hashlib.sha256(f"{source} {searches} {clicks.value} {k} {seed}".encode()).hexdigest()[:12]
     file = out / f"rows-{mark}.parquet"
@@ -132,7 +146,7 @@ def _simulate(
             print(text, file=sys.stderr, flush=True)
 
     say("reading places")
-    known = read_geonames() if places is None else read_places(places)
+    known = read_geonames() if places is None else read_places(places, zone=zone)
     out.mkdir(parents=True, exist_ok=True)
     index = out / f"index-{hashlib.sha256(source.encode()).hexdigest()[:12]}.db"
     if not index.is_file():

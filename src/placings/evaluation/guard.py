@@ -181,10 +181,11 @@ def fit_guard(
     ranks to the engine is taken search by search. The mean of a kind, with its standard error, leans towards
     the mean of all: `(x/se² + m/τ²) / (1/se² + 1/τ²)` with τ, how far kinds of a dimension lie apart, by the
     method of moments and at least `spread`. Shares whose lower bound (one-sided, `level`) is −`tolerance` or
-    more, and from which a gain is expected, are safe; the one that gains most is chosen, and 0, the engine's
-    order, where none is safe. A kind of fewer than `least` searches gets no verdict of its own: it has that
-    of its other dimensions, or of all. `crosses` names dimensions whose combinations are kinds too. Searches
-    without a relevant row, or with fewer than two rows, say nothing.
+    more, and from which a gain is expected, are safe. Of all searches the safe share that gains most is
+    chosen; a kind has the largest safe share up to that one, and 0, the engine's order, where none is safe:
+    kinds are there to object, not to be tuned to their noise. A kind of fewer than `least` searches gets no
+    verdict of its own: it has that of its other dimensions, or of all. `crosses` names dimensions whose
+    combinations are kinds too. Searches without a relevant row, or with fewer than two rows, say nothing.
 
     DerSimonian and Laird: Meta-analysis in clinical trials, 1986.
     """
@@ -220,7 +221,7 @@ def fit_guard(
         own = np.array([str(value) for value in values[judged].tolist()], dtype=object)
         verdicts += _judge_dimension(
             CROSS.join(names), own, known, means, variance, shares, z=z, tolerance=tolerance, spread=spread,
-            least=least,
+            least=least, most=overall.weight or 1.0,
         )  # fmt: skip
     return Guard(overall, tuple(verdicts), tolerance)
 
@@ -272,6 +273,7 @@ def _judge_dimension(
     tolerance: float,
     spread: float,
     least: int,
+    most: float,
 ) -> list[Verdict]:
     """A verdict for each kind of one dimension that has searches enough."""
     names, codes = np.unique(values, return_inverse=True)
@@ -289,7 +291,9 @@ def _judge_dimension(
     doubt = np.sqrt(trust * square + (1.0 - trust) ** 2 * variance / len(gains))
     low = shrunk - z * doubt
     return [
-        _choose(by, str(names[place]), int(counts[place]), seen[i], shrunk[i], low[i], shares, tolerance)
+        _choose(
+            by, str(names[place]), int(counts[place]), seen[i], shrunk[i], low[i], shares, tolerance, most
+        )
         for i, place in enumerate(kinds)
     ]
 
@@ -314,9 +318,14 @@ def _choose(
     low: Floats,
     shares: Sequence[float],
     tolerance: float,
+    most: float | None = None,
 ) -> Verdict:
+    """The safe share that gains most; the largest safe one up to `most`, if that is given."""
     safe = (low >= -tolerance) & (shrunk > 0.0)
-    worth = np.where(safe, shrunk, -np.inf) if safe.any() else low
+    if most is not None:
+        safe &= np.array(shares) <= most
+    aim = shrunk if most is None else np.array(shares)
+    worth = np.where(safe, aim, -np.inf) if safe.any() else low
     best = len(shares) - 1 - int(np.argmax(worth[::-1]))  # of equal ones the model's larger share
     weight = shares[best] if safe.any() else 0.0
     return Verdict(by, value, searches, float(seen[best]), float(shrunk[best]), float(low[best]), weight)

@@ -168,6 +168,7 @@ SPACES: dict[str, dict[str, Space]] = {
             "loss": Choice(("softmax", "ndcg_loss2pp", "mean_squared_error")),
         },
     },
+    "MeanRanker": {"default": {}},  # its members are tuned by themselves
     "OriginalOrder": {"default": {}},
 }
 

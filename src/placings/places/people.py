@@ -30,8 +30,10 @@ GROUP_OF = {
 # addresses of a map weigh 0 and would never be meant if weights were compared across groups.
 SHARES = np.array([0.60, 0.15, 0.06, 0.09, 0.10])
 HOMES = np.array([0.40, 0.20, 0.00, 0.40, 0.00])  # what people live near
-# Within a group a place is meant in proportion to (1 + weight)^exponent.
-EXPONENTS = np.array([0.30, 0.30, 0.30, 0.70, 0.50])
+# Within a group a place is meant in proportion to (1 + weight)^exponent. Who travels far goes where many go:
+# there the exponent is twice as large, up to 1, as in models of gravity.
+EXPONENTS = np.array([0.40, 0.40, 0.40, 0.70, 0.50])
+FAR_EXPONENTS = np.minimum(2.0 * EXPONENTS, 1.0)
 
 DECAY = 2.75  # people go far seldom: the density of trips of r km falls about as r^−1.75
 WEEK = np.array([1.0, 1.0, 1.0, 1.05, 1.2, 1.15, 0.85])  # sessions from Monday to Sunday
@@ -144,10 +146,11 @@ class World:
         group = np.array([GROUPS.index(GROUP_OF.get(place.type, "poi")) for place in self.places])
         self.vectors = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
         self.members: list[Ints] = [np.flatnonzero(group == each) for each in range(len(GROUPS))]
-        appeal = (1.0 + np.maximum(np.nan_to_num(weight), 0.0)) ** EXPONENTS[group]
-        self.appeal = [appeal[members] for members in self.members]
+        size = 1.0 + np.maximum(np.nan_to_num(weight), 0.0)
+        self.appeal = [(size ** EXPONENTS[group])[members] for members in self.members]
+        self._far = [np.cumsum((size ** FAR_EXPONENTS[group])[members]) for members in self.members]
         there = np.array([len(members) > 0 for members in self.members], dtype=np.float64)
-        self.shares = SHARES * there / (SHARES * there).sum()
+        self.shares = share_groups(there)
         homes = HOMES * there if (HOMES * there).any() else self.shares
         self.homes = homes / homes.sum()
         self._ends: dict[int, Floats] = {}
@@ -166,6 +169,10 @@ class World:
         if group not in self._ends:
             self._ends[group] = np.cumsum(self.appeal[group])
         return int(self.members[group][draw_one(rng, self._ends[group])])
+
+    def draw_far(self, rng: Generator, group: int) -> int:
+        """A place of the group wherever it lies, in proportion to how many go there; the place's number."""
+        return int(self.members[group][draw_one(rng, self._far[group])])
 
     def draw_person(self, number: int, seed: int) -> tuple[Person, Generator]:
         """Person `number` of the crowd of that seed, and the generator that all they do is drawn from.
@@ -246,7 +253,8 @@ class Chooser:
         """What the person means now: a place meant before, one of the week, or one drawn anew.
 
         Anew: the group by habit, part of day, weekend and whether it is the origin; then the place by
-        `appeal · (1 + km/reach)^−2.75`. An origin is sought near: a quarter of the reach.
+        `appeal · (1 + km/reach)^−2.75`, or for a far trip by its size alone. An origin is sought near: a
+        quarter of the reach.
         """
         behaviour = self.world.behaviour
         hour = moment.local.hour
@@ -262,8 +270,9 @@ class Chooser:
             group = draw_one(rng, np.cumsum(self._weigh_groups(moment.local, target)))
             reach = self.world.reach / 4.0 if target == "origin" else self.world.reach
             if target != "origin" and rng.random() < behaviour.far:
-                reach = np.inf
-            chosen = self.draw(rng, here, group, reach)
+                chosen = self.world.draw_far(rng, group)
+            else:
+                chosen = self.draw(rng, here, group, reach)
         self._past.append((chosen, hour))
         return chosen
 
@@ -290,6 +299,21 @@ class Chooser:
 def draw_one(rng: Generator, ends: Floats) -> int:
     """One place of a list, as likely as its step in the running sums says."""
     return min(int(np.searchsorted(ends, rng.random() * ends[-1], side="right")), len(ends) - 1)
+
+
+def share_groups(there: Floats) -> Floats:
+    """How often each group is meant where only some are `there` (1, else 0).
+
+    Where a map lacks a group, the town is asked for instead, and where it has no towns, any other group.
+
+    >>> share_groups(np.array([1.0, 0.0, 0.0, 1.0, 0.0])).round(2)
+    array([0.6, 0. , 0. , 0.4, 0. ])
+    """
+    shares: Floats = SHARES * there
+    town = GROUPS.index("locality")
+    shares[town] += there[town] * (SHARES * (1.0 - there)).sum()
+    shares /= shares.sum()
+    return shares
 
 
 def name_part_of_day(hour: int) -> str:

@@ -17,6 +17,7 @@ CLASSES = {
     "XGBoostRanker": "placings.rankers.xgb",
     "CatBoostRanker": "placings.rankers.cat",
     "NeuralRanker": "placings.rankers.neural",
+    "MeanRanker": "placings.rankers.mean",
     "OriginalOrder": "placings.rankers.original",
 }
 
@@ -38,6 +39,7 @@ CHOICES = {
     "logistic": Choice("LinearRanker", {"loss": "logistic"}),
     "ridge": Choice("LinearRanker", {"loss": "ridge"}),
     "neural": Choice("NeuralRanker"),
+    "mean": Choice("MeanRanker"),
     "original": Choice("OriginalOrder"),
 }
 

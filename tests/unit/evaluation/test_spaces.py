@@ -32,6 +32,7 @@ START: dict[tuple[str, str], str] = {
     ("LinearRanker", "ridge"): "ridge",
     ("LinearRanker", "losses"): "logistic",
 }
+NAMES = {"OriginalOrder": "original", "MeanRanker": "mean"}
 SHORT = {
     "LightGBMRanker": "lightgbm",
     "XGBoostRanker": "xgboost",
@@ -41,7 +42,7 @@ SHORT = {
 
 
 def make_start(kind: str, preset: str) -> Ranker:
-    name = START.get((kind, preset)) or SHORT.get(kind) or {"OriginalOrder": "original"}.get(kind, "ranksvm")
+    name = START.get((kind, preset)) or SHORT.get(kind) or NAMES.get(kind, "ranksvm")
     return make_ranker(name)
 
 
@@ -81,7 +82,7 @@ def test_every_value_of_a_space_can_be_fitted(kind: str, preset: str, tiny: Rank
 @pytest.mark.parametrize("name", sorted(CHOICES))
 def test_every_named_ranker_has_a_space(name: str) -> None:
     space = find_space(make_ranker(name))
-    assert (len(space) == 0) == (name == "original")
+    assert (len(space) == 0) == (name in ("original", "mean"))
 
 
 def test_a_linear_rankers_loss_decides_what_else_is_tuned() -> None:

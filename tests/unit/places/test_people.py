@@ -20,6 +20,7 @@ from placings.places.keystrokes import (
     shorten_name,
 )
 from placings.places.people import (
+    SHARES,
     Behaviour,
     Chooser,
     Moment,
@@ -27,6 +28,7 @@ from placings.places.people import (
     World,
     measure_km,
     name_part_of_day,
+    share_groups,
     to_utc,
 )
 from placings.places.place import Place
@@ -131,6 +133,26 @@ def test_near_places_are_meant_more_and_an_origin_is_nearer_still(world: World) 
     assert np.mean([measure_km(place, here) for place in draw_targets(far, 12)]) > 2 * np.mean(
         [measure_km(place, here) for place in draw_targets(calm, 12)]
     )
+
+
+def test_who_travels_far_goes_where_many_go() -> None:
+    places = [Place("large", "Large", 50.0, 8.0, type="locality", weight=1e6)]
+    places += [Place(f"small {n}", f"Small {n}", 50.0, 8.0, type="locality", weight=99.0) for n in range(500)]
+    world = World(places)
+    rng = np.random.default_rng(0)
+    far = np.mean([world.draw_far(rng, 3) == 0 for _ in range(2000)])
+    assert far == pytest.approx(1e6 / (1e6 + 500 * 100), abs=0.02)  # in proportion to size
+    person, rng = world.draw_person(1, 0)
+    chooser = Chooser(world, person)
+    near = np.mean([chooser.draw(rng, (50.0, 8.0), 3) == 0 for _ in range(2000)])
+    assert near == pytest.approx(1e6**0.7 / (1e6**0.7 + 500 * 100**0.7), abs=0.04)
+
+
+def test_what_a_map_lacks_is_asked_for_by_its_town() -> None:
+    stops, towns = np.array([1.0, 0.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0, 0.0])
+    np.testing.assert_allclose(share_groups(stops), stops)  # no town: all to what is there
+    np.testing.assert_allclose(share_groups(towns), [0.6, 0.0, 0.0, 0.4, 0.0])
+    np.testing.assert_allclose(share_groups(np.ones(5)), SHARES)
 
 
 def test_the_hour_and_the_weekend_change_what_is_meant(world: World) -> None:

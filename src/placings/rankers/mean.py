@@ -1,0 +1,141 @@
+"""The mean of several rankers: where one is unsure another may not be, and none must be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from placings.arrays import AnyArray, Floats, Ints
+from placings.data.checks import Matrix
+from placings.data.ranking import RankingData
+from placings.errors import BadInput
+from placings.rankers.catalogue import make_ranker
+from placings.rankers.estimator import Ranker, take_sample
+
+DEFAULT: Mapping[str, Mapping[str, Any]] = {"lightgbm": {}, "neural": {}}
+SEPARATOR = "-"  # between a member's name and its file's
+
+
+class MeanRanker(Ranker):
+    """Scores that are the mean of several rankers', each divided by how far its own lie apart in a list.
+
+    `members` are names of rankers with their settings; `random_state` is that of members which name none. All
+    learn from the same data; the deviation of their scores within a list is measured on `valid` if it is
+    given. After `fit`: `members_`, the fitted rankers by name, and `scales_`.
+
+    >>> MeanRanker(members={"lightgbm": {"rounds": 50}, "ridge": {}})
+    MeanRanker(members={'lightgbm': {'rounds': 50}, 'ridge': {}})
+    """
+
+    members_: dict[str, Ranker]
+    scales_: Floats  # [members], in their order
+
+    def __init__(
+        self, *, members: Mapping[str, Mapping[str, Any]] = DEFAULT, random_state: int | None = None
+    ) -> None:
+        self.members = members
+        self.random_state = random_state
+
+    @classmethod
+    def join(cls, fitted: Mapping[str, Ranker], train: RankingData, valid: RankingData | None) -> Self:
+        """The mean of rankers that were fitted on `train` already; keys are their names in the catalogue."""
+        mean = cls(members={name: _give_settings(name, ranker) for name, ranker in fitted.items()})
+        mean._check_members()
+        names = {ranker.feature_names_ for ranker in fitted.values()}
+        if len(names) > 1 or train.feature_names not in names:
+            raise BadInput("the rankers of a mean must have learned from the same features.")
+        mean.members_ = dict(fitted)
+        mean._measure_scales(train if valid is None else valid)
+        first = next(iter(fitted.values()))
+        mean.n_features_in_, mean.feature_names_ = first.n_features_in_, first.feature_names_
+        mean.coverage_, mean.coverage_rules_ = first.coverage_, dict(first.coverage_rules_)
+        mean.training_ = {"rows": train.n_rows, "queries": train.n_queries}
+        mean._sample = take_sample(train.X)
+        return mean
+
+    def _fit(self, train: RankingData, valid: RankingData | None) -> None:
+        self._check_members()
+        self.members_ = {
+            name: ranker.fit(train, valid=valid) for name, ranker in self._make_members().items()
+        }
+        self._measure_scales(train if valid is None else valid)
+
+    def _make_members(self) -> dict[str, Ranker]:
+        members = {name: make_ranker(name, **settings) for name, settings in self.members.items()}
+        for name, ranker in members.items():
+            if "random_state" in ranker.get_params() and "random_state" not in self.members[name]:
+                ranker.set_params(random_state=self.random_state)
+        return members
+
+    def _check_members(self) -> None:
+        if not isinstance(self.members, Mapping) or not self.members:
+            raise BadInput(
+                'members must name rankers with their settings, such as {"lightgbm": {}, "neural": {}}. '
+                f"Got {self.members!r}."
+            )
+        if "mean" in self.members:
+            raise BadInput("a mean cannot be a member of a mean. Name its members instead.")
+
+    def _measure_scales(self, data: RankingData) -> None:
+        found = [
+            measure_spread(np.asarray(ranker._score_lists(data.X, data.offsets), np.float64), data.offsets)
+            for ranker in self.members_.values()
+        ]
+        self.scales_ = np.array([spread if spread > 0.0 else 1.0 for spread in found])
+
+    def _score(self, X: Matrix) -> AnyArray:
+        return self._score_lists(X, None)
+
+    def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
+        total: Floats = np.zeros(X.shape[0])
+        for ranker, scale in zip(self.members_.values(), self.scales_, strict=True):
+            total += np.asarray(ranker._score_lists(X, offsets), dtype=np.float64) / scale
+        return total / len(self.members_)
+
+    def _give_weights(self) -> dict[str, bytes]:
+        files = {
+            f"{name}{SEPARATOR}{file}": content
+            for name, ranker in self.members_.items()
+            for file, content in ranker._give_weights().items()
+        }
+        return {**files, "scales.txt": " ".join(map(repr, self.scales_.tolist())).encode()}
+
+    def _take_weights(self, files: Mapping[str, bytes]) -> None:
+        self._check_members()
+        self.scales_ = np.array([float(word) for word in files["scales.txt"].decode().split()])
+        self.members_ = {}
+        for name, ranker in self._make_members().items():
+            for attribute in (
+                "n_features_in_", "feature_names_", "coverage_", "coverage_rules_", "training_", "_sample",
+            ):  # fmt: skip
+                setattr(ranker, attribute, getattr(self, attribute))
+            start = f"{name}{SEPARATOR}"
+            ranker._take_weights(
+                {file[len(start) :]: content for file, content in files.items() if file.startswith(start)}
+            )
+            self.members_[name] = ranker
+        if self.scales_.shape != (len(self.members_),) or not (self.scales_ > 0.0).all():
+            raise BadInput(f"scales.txt must hold {len(self.members_)} numbers above 0.")
+
+    def _missing_policy(self) -> str:
+        return "; ".join(f"{name}: {ranker._missing_policy()}" for name, ranker in self.members_.items())
+
+
+def measure_spread(scores: Floats, offsets: Ints) -> float:
+    """The deviation of scores from the mean of their list, over all lists; 0 of equal scores.
+
+    >>> measure_spread(np.array([1.0, 3.0, 10.0, 12.0]), np.array([0, 2, 4]))
+    1.0
+    """
+    sizes = np.diff(offsets)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    means = np.bincount(owner, scores, minlength=len(sizes)) / np.maximum(sizes, 1)
+    return float(np.sqrt(np.mean((scores - means[owner]) ** 2))) if len(scores) else 0.0
+
+
+def _give_settings(name: str, ranker: Ranker) -> dict[str, Any]:
+    """The settings that differ from those that the name stands for: what makes this ranker again."""
+    usual = make_ranker(name)._plain_params()
+    return {key: value for key, value in ranker._plain_params().items() if usual[key] != value}

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TWIN_KM = 0.2  # a place of the same name within 200 m may be taken for the one meant,
 TWIN = 0.8  # and is so relevant
+ABROAD_KM = 1000.0  # from so far away a place is called by another name,
+ABROAD = 5.0  # the one in one's own language, so many times as often
 TARGETS = (("origin", 0.30), ("destination", 0.85), (None, 1.0))  # running sums of the shares
 NOTICED = 0.4  # of the slips, at each pause after them
 SERVED_NONE = 300  # people without a click between them: the engine knows other places
@@ -162,7 +164,8 @@ class _Session:
         pasted = style < behaviour.pasted
         finisher = style < behaviour.pasted + behaviour.finishers
         detailed = rng.random() < behaviour.details * (1.5 if twins > 1 else 1.0)
-        alternate = rng.random() < behaviour.alternates
+        abroad = measure_km(here, self.meant) > ABROAD_KM
+        alternate = rng.random() < behaviour.alternates * (ABROAD if abroad else 1.0)
         wish = compose(self.meant, person, rng, detail=detailed or pasted, alternate=alternate)
         if pasted:
             served = self.send(rng, wish, wish.text, len(wish.text), slipped=False, looks=True)

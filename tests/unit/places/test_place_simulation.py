@@ -321,3 +321,18 @@ def test_bad_arguments_are_refused(engine: TownEngine) -> None:
         simulate_log(PLACES, engine, 10, clicks="random")
     with pytest.raises(BadInput, match="at least one place"):
         simulate_log([], engine, 10)
+
+
+def test_from_far_away_a_place_is_called_by_another_name_more_often() -> None:
+    places = [
+        Place("east", "Eastern", 50.0, 60.0, "locality", weight=1000.0, names=("Zorbia",)),
+        Place("west", "Western", 50.0, 0.0, "locality", weight=1000.0, names=("Zumbia",)),
+    ]
+    behaviour = Behaviour(hidden=0.0, alternates=0.1, slips=0.0, far=0.5, repeats=0.0)
+    log = simulate_log(places, TownEngine(places), 3000, behaviour=behaviour, random_state=0)
+    frame = log.searches.to_pandas().merge(log.truth.to_pandas(), on="search_id")
+    frame = frame.drop_duplicates("session_id")
+    abroad = (frame["focus_lon"] > 30) != (frame["target_id"] == "east")
+    other = frame["query"].str.lower().str.startswith("z")
+    assert other[~abroad].mean() == pytest.approx(0.1, abs=0.04)
+    assert other[abroad].mean() == pytest.approx(0.5, abs=0.08)

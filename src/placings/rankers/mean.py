@@ -79,10 +79,7 @@ class MeanRanker(Ranker):
             raise BadInput("a mean cannot be a member of a mean. Name its members instead.")
 
     def _measure_scales(self, data: RankingData) -> None:
-        found = [
-            measure_spread(np.asarray(ranker._score_lists(data.X, data.offsets), np.float64), data.offsets)
-            for ranker in self.members_.values()
-        ]
+        found = [measure_spread(ranker.predict(data), data.offsets) for ranker in self.members_.values()]
         self.scales_ = np.array([spread if spread > 0.0 else 1.0 for spread in found])
 
     def _score(self, X: Matrix) -> AnyArray:

@@ -164,7 +164,7 @@ def _list_slices(key: str) -> Callable[[Mapping[str, Any]], Grid | None]:
                     _number(row, "low_clicks"), _number(row, "high_clicks"), signed=True
                 )
                 cells += [Cell(format_difference(_number(row, "difference_clicks"))), Cell(interval),
-                          Cell("loses" if row.get("loses_clicks") else "")]  # fmt: skip
+                          Cell("loses on clicks" if row.get("loses_clicks") else "")]  # fmt: skip
             table.append(tuple(cells))
         header = ["slice", "searches", "engine", "re-ranked", "difference", "95 %", ""]
         header += ["on clicks", "95 %", ""] if clicks else []
@@ -174,6 +174,8 @@ def _list_slices(key: str) -> Callable[[Mapping[str, Any]], Grid | None]:
             f"MRR on {what}; slices of {least} searches or more, the worst first. A slice loses if the whole "
             "interval lies below 0, or the mean below −0.01."
         )
+        if clicks:
+            note += " Clicks favour the engine: people click what it put on top."
         return Grid(tuple(header), tuple(table), (note,))
 
     return make

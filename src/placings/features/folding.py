@@ -26,15 +26,22 @@ class _Folds(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         kept = ""
-        for each in (
-            unicodedata.normalize("NFKD", chr(code).casefold()) if chr(code) not in APOSTROPHES else ""
-        ):
-            if "\u0300" <= each <= "\u036f":
+        for each in _take_apart(chr(code)):
+            if each in APOSTROPHES or "\u0300" <= each <= "\u036f":
                 continue  # an accent; marks of other scripts, such as voiced kana, make another letter
             part_of_word = each.isalnum() or unicodedata.category(each)[0] == "M"
             kept += LETTERS.get(each, each) if part_of_word else " "
         self[code] = unicodedata.normalize("NFC", kept)
         return self[code]
+
+
+def _take_apart(letter: str) -> str:
+    """Its plain lower-case parts; twice, for what is taken apart may have a case: 𝓐 becomes A, and then a."""
+    if letter in APOSTROPHES:  # before ´ is taken apart into a blank and an accent
+        return ""
+    for _ in range(2):
+        letter = unicodedata.normalize("NFKD", letter.casefold())
+    return letter
 
 
 _FOLDS = _Folds()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placings.features.folding import fold_text, give_spellings
@@ -30,7 +30,13 @@ def test_other_scripts_keep_their_letters_and_vowel_signs() -> None:
     assert fold_text("Москва") == "москва"
 
 
+def test_letters_of_formulas_are_letters() -> None:
+    assert fold_text("𝓐𝕭 Ⅷ ㎒") == "ab viii mhz"
+
+
 @given(st.text())
+@example("𝓐")
+@example("ŉẚ")
 def test_folding_twice_changes_nothing(text: str) -> None:
     once = fold_text(text)
     assert fold_text(once) == once

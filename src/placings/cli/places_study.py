@@ -89,6 +89,14 @@ def run_places_study(
     from placings.studies.places_settings import choose_settings
     from placings.studies.places_tables import render_study
 
+    if rows is not None and (places is not None or searches is not None or zone):
+        raise BadInput(
+            f"--places, --searches and --zone are about a log to simulate; {rows} is one. Leave either out."
+        )
+    if zone and places is None:
+        raise BadInput(
+            "--zone is for places without a time zone; GeoNames' cities name theirs. Add --places."
+        )
     progress = verbose or sys.stderr.isatty()
     if not resume and (out / CELLS).is_dir():
         shutil.rmtree(out / CELLS)

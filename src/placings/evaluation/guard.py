@@ -182,10 +182,11 @@ def fit_guard(
     the mean of all: `(x/se² + m/τ²) / (1/se² + 1/τ²)` with τ, how far kinds of a dimension lie apart, by the
     method of moments and at least `spread`. Shares whose lower bound (one-sided, `level`) is −`tolerance` or
     more, and from which a gain is expected, are safe. Of all searches the safe share that gains most is
-    chosen; a kind has the largest safe share up to that one, and 0, the engine's order, where none is safe:
-    kinds are there to object, not to be tuned to their noise. A kind of fewer than `least` searches gets no
-    verdict of its own: it has that of its other dimensions, or of all. `crosses` names dimensions whose
-    combinations are kinds too. Searches without a relevant row, or with fewer than two rows, say nothing.
+    chosen; a kind has the largest safe share up to that one (up to 1 where there is none), and 0, the
+    engine's order, where none is safe: kinds are there to object, not to be tuned to their noise. A kind of
+    fewer than `least` searches gets no verdict of its own: it has that of its other dimensions, or of all.
+    `crosses` names dimensions whose combinations are kinds too. Searches without a relevant row, or with
+    fewer than two rows, say nothing.
 
     DerSimonian and Laird: Meta-analysis in clinical trials, 1986.
     """

@@ -57,11 +57,12 @@ class Behaviour:
     `hidden` of the people share no position (twice as many on the web as on phones). A person has about
     `sessions` sessions within `weeks` weeks from `start` (a Monday). `repeats` of the sessions mean a place
     that the person meant before, `events` one of the week's three places that are on everyone's lips, `far`
-    one wherever it lies. For the others distance counts as `(1 + km / reach_km)^−2.75`; if `reach_km` is
-    None it follows from how far the places lie apart. `finishers` of the sessions type to the end before they
-    look, `pasted` send a whole text with its locality, copied from elsewhere. `details` of the others
-    add the locality or street without being asked, half as many again where a name is not unique.
-    `alternates` type another name. `slips` are wrong keys a character on a phone, half as many on the web.
+    one wherever it lies, by its size. For the others distance counts as `(1 + km / reach_km)^−2.75`; if
+    `reach_km` is None it follows from how far the places lie apart. `finishers` of the sessions type to the
+    end before they look, `pasted` send a whole text with its locality, copied from elsewhere. `details` of
+    the others add the locality or street without being asked, half as many again where a name is not unique.
+    `alternates` type another name, five times as many from more than 1,000 km away. `slips` are wrong keys a
+    character on a phone, half as many on the web.
     """
 
     hidden: float = 0.3

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
 from placings.rankers.catalogue import make_ranker
-from placings.rankers.estimator import Ranker, take_sample
+from placings.rankers.estimator import Ranker
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = {"lightgbm": {}, "neural": {}}
 SEPARATOR = "-"  # between a member's name and its file's
@@ -23,7 +24,7 @@ class MeanRanker(Ranker):
 
     `members` are names of rankers with their settings; `random_state` is that of members which name none. All
     learn from the same data; the deviation of their scores within a list is measured on `valid` if it is
-    given. After `fit`: `members_`, the fitted rankers by name, and `scales_`.
+    given. After `fit`: `members_`, the fitted rankers by name, `scales_`, and `seconds_` that each took.
 
     >>> MeanRanker(members={"lightgbm": {"rounds": 50}, "ridge": {}})
     MeanRanker(members={'lightgbm': {'rounds': 50}, 'ridge': {}})
@@ -31,6 +32,7 @@ class MeanRanker(Ranker):
 
     members_: dict[str, Ranker]
     scales_: Floats  # [members], in their order
+    seconds_: dict[str, float]
 
     def __init__(
         self, *, members: Mapping[str, Mapping[str, Any]] = DEFAULT, random_state: int | None = None
@@ -38,28 +40,13 @@ class MeanRanker(Ranker):
         self.members = members
         self.random_state = random_state
 
-    @classmethod
-    def join(cls, fitted: Mapping[str, Ranker], train: RankingData, valid: RankingData | None) -> Self:
-        """The mean of rankers that were fitted on `train` already; keys are their names in the catalogue."""
-        mean = cls(members={name: _give_settings(name, ranker) for name, ranker in fitted.items()})
-        mean._check_members()
-        names = {ranker.feature_names_ for ranker in fitted.values()}
-        if len(names) > 1 or train.feature_names not in names:
-            raise BadInput("the rankers of a mean must have learned from the same features.")
-        mean.members_ = dict(fitted)
-        mean._measure_scales(train if valid is None else valid)
-        first = next(iter(fitted.values()))
-        mean.n_features_in_, mean.feature_names_ = first.n_features_in_, first.feature_names_
-        mean.coverage_, mean.coverage_rules_ = first.coverage_, dict(first.coverage_rules_)
-        mean.training_ = {"rows": train.n_rows, "queries": train.n_queries}
-        mean._sample = take_sample(train.X)
-        return mean
-
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         self._check_members()
-        self.members_ = {
-            name: ranker.fit(train, valid=valid) for name, ranker in self._make_members().items()
-        }
+        self.members_, self.seconds_ = self._make_members(), {}
+        for name, ranker in self.members_.items():
+            began = time.perf_counter()
+            ranker.fit(train, valid=valid)
+            self.seconds_[name] = time.perf_counter() - began
         self._measure_scales(train if valid is None else valid)
 
     def _make_members(self) -> dict[str, Ranker]:
@@ -130,9 +117,3 @@ def measure_spread(scores: Floats, offsets: Ints) -> float:
     owner = np.repeat(np.arange(len(sizes)), sizes)
     means = np.bincount(owner, scores, minlength=len(sizes)) / np.maximum(sizes, 1)
     return float(np.sqrt(np.mean((scores - means[owner]) ** 2))) if len(scores) else 0.0
-
-
-def _give_settings(name: str, ranker: Ranker) -> dict[str, Any]:
-    """The settings that differ from those that the name stands for: what makes this ranker again."""
-    usual = make_ranker(name)._plain_params()
-    return {key: value for key, value in ranker._plain_params().items() if usual[key] != value}

@@ -217,7 +217,7 @@ def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]
             **tell_depth(desk, trained),
         }
 
-    names = ("rounds", "neural_steps", "folds", "depths", "bootstrap")
+    names = ("rounds", "neural_steps", "depths", "bootstrap")
     about = {
         "features": desk.pantry.describe(RELATIONS),
         "settings": {name: getattr(settings, name) for name in names},

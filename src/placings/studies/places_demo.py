@@ -40,9 +40,7 @@ Say = Callable[[str], None]
 LINEAR = "linear"
 NAMES = {"lightgbm": "LightGBM", "neural": "neural"}
 DARK, DARK_DAYS, DARK_PLATFORM = "weight", 7, "android"  # lost where, and for how long
-SETTINGS = Settings(
-    split="time", rounds=100, neural_steps=600, folds=2, bootstrap=1000, least=50, depths=(10, 20, 40)
-)
+SETTINGS = Settings(split="time", rounds=100, neural_steps=600, bootstrap=1000, least=50, depths=(10, 20, 40))
 
 
 def run_demo(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats
+from placings.arrays import Floats
 from placings.clicks.histories import PAST, count_clicks
-from placings.data.concatenation import concat
 from placings.data.ranking import RankingData
 from placings.data.tables import need_library
 from placings.errors import BadInput, UnknownName
@@ -22,7 +20,7 @@ from placings.places.reranking import Reranker
 from placings.rankers.estimator import Ranker
 from placings.rankers.mean import MeanRanker
 from placings.studies.places_models import measure_mrr
-from placings.studies.places_parts import carry_clicks, find_offsets, order_rows
+from placings.studies.places_parts import carry_clicks, order_rows
 from placings.studies.places_settings import Settings
 
 if TYPE_CHECKING:
@@ -63,10 +61,8 @@ def fit_reranker(
 
     Searches without a click are used where their list held what their session clicked later. Features are
     `place_features()` unless given, fitted on `train`. The order is the mean of the `kinds`, trees and a
-    network: clicks favour the engine too much for a choice between the two, and the mean errs less than
-    either. Its guard is fitted on `valid`. Trees alone are trained once more on both tables, with the rounds
-    that `valid` chose; their guard is fitted on all searches of both, each scored by trees that did not see
-    its session.
+    network: clicks favour the engine too much to choose one of the two by them. The guard is fitted on
+    `valid`.
     """
     asked = settings or Settings()
     for kind in kinds:
@@ -82,33 +78,24 @@ def fit_reranker(
     rows, others = gather_lists(train), gather_lists(valid)
     features = features.fit(rows)
     learned, held = features.to_ranking(rows), features.to_ranking(others)
-    fitted: dict[str, Ranker] = {}
-    found: dict[str, float] = {}
-    seconds: dict[str, float] = {}
-    for kind in kinds:
-        began = time.perf_counter()
-        fitted[kind] = make_candidate(kind, asked).fit(learned, valid=held)
-        found[kind] = measure_mrr(fitted[kind], held)
-        seconds[kind] = round(time.perf_counter() - began, 2)
-        say(f"re-ranker, {kind}: MRR {found[kind]:.4f} on validation, {seconds[kind]:.1f} s")
-    chosen, ranker = next(iter(fitted.items()))
-    if len(fitted) > 1:
-        chosen, ranker = "mean", MeanRanker.join(fitted, learned, held)
-        found[chosen] = measure_mrr(ranker, held)
-        say(f"re-ranker, mean of both: MRR {found[chosen]:.4f} on validation")
-    if chosen != "lightgbm" or asked.folds < 2:
-        guard = _fit_guard(others, held, np.asarray(ranker.predict(held), dtype=np.float64))
-    else:
-        pandas = need_library("pandas", "the default re-ranker")
-        rows, learned = pandas.concat([rows, others]), concat([learned, held])
-        ranker, scores = _fit_folds(ranker, rows, learned, asked)
-        guard = _fit_guard(rows, learned, scores)
+    say(f"re-ranker: training {' and '.join(kinds)} on {learned.n_queries:,} lists")
+    mean = MeanRanker(members={kind: choose_member(kind, asked) for kind in kinds}).fit(learned, valid=held)
+    found = {kind: measure_mrr(ranker, held) for kind, ranker in mean.members_.items()}
+    chosen = "mean" if len(kinds) > 1 else kinds[0]
+    found[chosen] = measure_mrr(mean, held)
+    say("re-ranker, MRR on validation: " + ", ".join(f"{kind} {value:.4f}" for kind, value in found.items()))
+    guard = _fit_guard(others, held, mean.predict(held))
     known: Counter[str] = Counter()
     if uses_clicks and any(PAST in name for name in features.names):
         known.update(count_clicks(train))
         known.update(count_clicks(valid))
     return Trained(
-        Reranker(features, ranker, guard, dict(known)), chosen, found, fitted, seconds, learned.n_queries
+        Reranker(features, mean, guard, dict(known)),
+        chosen,
+        found,
+        mean.members_,
+        mean.seconds_,
+        learned.n_queries,
     )
 
 
@@ -125,21 +112,13 @@ def gather_lists(rows: pd.DataFrame) -> pd.DataFrame:
     return order_rows(pandas.concat([wins, carry_clicks(wins, rest)]))
 
 
-def make_candidate(kind: str, settings: Settings) -> Ranker:
-    """An unfitted ranker of the default re-ranker."""
+def choose_member(kind: str, settings: Settings) -> dict[str, Any]:
+    """The settings of one ranker of the default re-ranker."""
+    shared = {"metric": "mrr", "random_state": settings.seed}
     if kind == "neural":
-        from placings.rankers.neural import NeuralRanker
-
-        return NeuralRanker(
-            steps=settings.neural_steps, check_every=200, patience=5, metric="mrr",
-            random_state=settings.seed, device="cpu",
-        )  # fmt: skip
-    from placings.rankers.lgbm import LightGBMRanker
-
+        return {"steps": settings.neural_steps, "check_every": 200, "patience": 5, "device": "cpu", **shared}
     # no correction for position: lists with a carried click make up for most of it
-    return LightGBMRanker(
-        rounds=2 * settings.rounds, early_stopping=60, metric="mrr", debias=False, random_state=settings.seed
-    )
+    return {"rounds": 2 * settings.rounds, "early_stopping": 60, "debias": False, **shared}
 
 
 def _fit_guard(rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard:
@@ -147,31 +126,3 @@ def _fit_guard(rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard:
     engine = -rows["position"].to_numpy(dtype=np.float64)
     crosses = [each for each in CROSSES if all(name in context for name in each)]
     return fit_guard(scores, engine, data.y, data.offsets, context, crosses=crosses)
-
-
-def _fit_folds(
-    ranker: Any, rows: pd.DataFrame, data: RankingData, settings: Settings
-) -> tuple[Ranker, Floats]:
-    """Trees of equally many rounds on all rows, and scores by trees that saw nothing of a row's session."""
-    from sklearn.base import clone
-
-    plain = clone(ranker).set_params(rounds=max(1, int(ranker.rounds_)), early_stopping=None)
-    offsets = find_offsets(rows)
-    unit = rows["session_id" if "session_id" in rows else "search_id"].to_numpy()[offsets[:-1]]
-    folds = _deal_folds(unit, settings)
-    scores = np.empty(data.n_rows)
-    for fold in range(settings.folds):
-        inside = folds == fold
-        if inside.any():
-            learned = data[np.flatnonzero(~inside)] if not inside.all() else data
-            held = data[np.flatnonzero(inside)]
-            scores[np.repeat(inside, data.sizes)] = clone(plain).fit(learned).predict(held)
-    whole: Ranker = clone(plain).fit(data)
-    return whole, scores
-
-
-def _deal_folds(unit: AnyArray, settings: Settings) -> AnyArray:
-    """A fold for each search, sessions whole."""
-    names, codes = np.unique(unit.astype(str), return_inverse=True)
-    dealt = np.random.default_rng(settings.seed).permutation(len(names)) % settings.folds
-    return np.asarray(dealt[codes])

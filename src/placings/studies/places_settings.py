@@ -57,7 +57,6 @@ class Settings:
     variants: tuple[str, ...] = ("64", "32", "512", "tanh", "mrr", "relu", "groupwise")
     counted_rounds: int = 80
     counted: int = 20_000  # n-grams of each text field, the most frequent ones
-    folds: int = 4
     bootstrap: int = 2000
     least: int = 200
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placings.errors import BadInput
-from placings.evaluation.guard import Guard, blend_scores, fit_guard
+from placings.evaluation.guard import WEIGHTS, Guard, blend_scores, fit_guard, measure_gains
 from placings.evaluation.search_kinds import describe_searches, name_band
 from placings.metrics import mrr
 
@@ -45,6 +45,27 @@ def test_a_kind_in_which_the_model_is_worse_keeps_the_engines_order() -> None:
     assert after[~long].mean() > before[~long].mean() + 0.3
     assert guard.left_to_engine(context, len(long)) == pytest.approx(0.2)  # 100 of 500
     assert mrr(model, labels, offsets)[long].mean() == pytest.approx(1 / 3)  # what it would have cost
+
+
+def test_a_kind_has_the_share_of_all_unless_it_objects() -> None:
+    """In "noisy" three quarters happen to gain more; the whole, which is safe there, stays all the same."""
+    model, engine, labels, offsets, context = make_searches({"usual": (400, 0.9), "noisy": (60, 1.0)})
+    model[: 20 * ITEMS] = np.tile([1.0, 1.05, 0.0, 0.0, 0.0], 20)  # only the whole model has these right
+    model[-4 * ITEMS :] = np.tile(
+        [0.0, 1.0, 0.0, 1.05, 0.0], 4
+    )  # with a little of the engine these are right
+    noisy = context["length"] == "noisy"
+    gains = measure_gains(model, engine, labels, offsets, WEIGHTS)[noisy].mean(axis=0)
+    assert gains[-2] > gains[-1] > 0.4
+    guard = fit_guard(model, engine, labels, offsets, context)
+    assert guard.find_weights(context, len(noisy)).tolist() == [1.0] * len(noisy)
+
+
+def test_a_kind_never_has_more_than_the_share_of_all() -> None:
+    model, engine, labels, offsets, context = make_searches({"good": (300, 0.95), "poor": (300, 0.4)})
+    guard = fit_guard(model, engine, labels, offsets, context)
+    assert guard.overall.weight > 0.0
+    assert all(each.weight <= guard.overall.weight for each in guard.verdicts)
 
 
 def test_a_thin_kind_inherits_what_all_searches_say() -> None:

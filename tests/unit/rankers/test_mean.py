@@ -43,35 +43,23 @@ def test_each_member_counts_by_how_far_its_scores_lie_apart(train: RankingData, 
 
 
 def test_the_scale_of_a_member_does_not_matter(train: RankingData, valid: RankingData) -> None:
-    fitted = {
-        name: make_ranker(name, **settings).fit(train, valid=valid) for name, settings in MEMBERS.items()
-    }
-    before = MeanRanker.join(fitted, train, valid).predict(valid)
-    fitted["ridge"].coef_ = 1000.0 * fitted["ridge"].coef_  # type: ignore[attr-defined]
-    after = MeanRanker.join(fitted, train, valid).predict(valid)
-    differences = after - before  # an intercept shifts every row alike
+    mean = MeanRanker(members=MEMBERS).fit(train, valid=valid)
+    before = mean.predict(valid)
+    ridge = mean.members_["ridge"]
+    ridge.coef_ = 1000.0 * ridge.coef_  # type: ignore[attr-defined]
+    mean._measure_scales(valid)
+    differences = mean.predict(valid) - before  # an intercept shifts every row alike
     np.testing.assert_allclose(differences, differences[0], atol=1e-9)
 
 
-def test_joining_fitted_rankers_is_fitting_them_together(train: RankingData, valid: RankingData) -> None:
-    fitted = {
-        name: make_ranker(name, **settings).fit(train, valid=valid) for name, settings in MEMBERS.items()
-    }
-    joined = MeanRanker.join(fitted, train, valid)
-    together = MeanRanker(members=MEMBERS).fit(train, valid=valid)
-    np.testing.assert_array_equal(joined.predict(valid), together.predict(valid))
-    assert joined.training_ == together.training_
-    assert joined.get_params() == together.get_params()
-
-
-def test_a_joined_mean_comes_back_from_its_bundle(train: RankingData, tmp_path: Path) -> None:
-    fitted = {name: make_ranker(name, **settings).fit(train) for name, settings in MEMBERS.items()}
-    joined = MeanRanker.join(fitted, train, None)
-    joined.save(tmp_path / "mean")
+def test_a_mean_comes_back_from_its_bundle_with_its_members(train: RankingData, tmp_path: Path) -> None:
+    mean = MeanRanker(members=MEMBERS).fit(train)
+    mean.save(tmp_path / "mean")
     back = load(tmp_path / "mean")
     assert isinstance(back, MeanRanker)
-    assert list(back.members_) == ["lightgbm", "ridge"]
-    np.testing.assert_allclose(back.predict(train), joined.predict(train), atol=1e-12)
+    assert list(back.members_) == list(mean.seconds_) == ["lightgbm", "ridge"]
+    for name, ranker in mean.members_.items():
+        np.testing.assert_allclose(back.members_[name].predict(train), ranker.predict(train), atol=1e-12)
 
 
 def test_a_changed_scale_is_noticed(train: RankingData, tmp_path: Path) -> None:
@@ -95,22 +83,12 @@ def test_a_name_that_no_ranker_has_lists_those_that_are(train: RankingData) -> N
         MeanRanker(members={"lightgmb": {}}).fit(train)
 
 
-def test_rankers_of_other_features_do_not_mix(train: RankingData) -> None:
-    other = RankingData.from_arrays(np.asarray(train.X), train.y, train.qid, feature_names=["a", "b", "c"])
-    fitted = {"ridge": make_ranker("ridge").fit(train), "linear": make_ranker("linear").fit(other)}
-    with pytest.raises(BadInput, match="same features"):
-        MeanRanker.join(fitted, train, None)
-
-
 def test_a_member_that_tells_nothing_apart_changes_no_order(train: RankingData) -> None:
-    flat = train.replace(y=np.zeros(train.n_rows))
-    fitted = {"lightgbm": make_ranker("lightgbm", **MEMBERS["lightgbm"]).fit(train)}
-    nothing = make_ranker("xgboost", rounds=1).fit(flat)
-    mean = MeanRanker.join({**fitted, "xgboost": nothing}, train, None)
-    alone = fitted["lightgbm"].predict(train)
-    np.testing.assert_array_equal(
-        np.argsort(mean.predict(train), kind="stable"), np.argsort(alone, kind="stable")
-    )
+    mean = MeanRanker(members={**MEMBERS, "xgboost": {"rounds": 1, "learning_rate": 0.0}}).fit(train)
+    without = MeanRanker(members=MEMBERS).fit(train)
+    assert mean.scales_[2] == 1.0
+    shown = [np.argsort(ranker.predict(train), kind="stable") for ranker in (mean, without)]
+    np.testing.assert_array_equal(*shown)
 
 
 def test_a_seed_reaches_members_that_name_none(train: RankingData) -> None:

@@ -23,7 +23,7 @@ pytest.importorskip("rapidfuzz")
 
 TINY: dict[str, Any] = {
     "tree_hashed": 16, "hashed": 64, "rounds": 4, "slow_rounds": 3, "trials": 1, "steps": 3, "group_steps": 2,
-    "neural_steps": 10, "variants": ("relu", "groupwise"), "counted_rounds": 2, "folds": 2, "bootstrap": 50,
+    "neural_steps": 10, "variants": ("relu", "groupwise"), "counted_rounds": 2, "bootstrap": 50,
     "least": 5, "depths": (3, 5, 100), "list_size": 5,
 }  # fmt: skip
 STEMS = ("Markt", "Haupt", "Rhein", "Wald", "Schul", "Garten", "Kirch", "Berg")

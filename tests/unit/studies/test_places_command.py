@@ -23,7 +23,7 @@ for library in ("lightgbm", "xgboost", "catboost", "torch", "rapidfuzz", "matplo
 
 TINY = Settings(
     tree_hashed=16, hashed=64, rounds=3, slow_rounds=2, trials=1, steps=2, group_steps=2, neural_steps=5,
-    variants=("relu",), counted_rounds=2, counted=200, folds=2, bootstrap=20, least=5, depths=(3,),
+    variants=("relu",), counted_rounds=2, counted=200, bootstrap=20, least=5, depths=(3,),
     list_size=5,
 )  # fmt: skip
 
@@ -76,3 +76,41 @@ def test_a_table_without_searches_is_refused(command: typer.Typer, tmp_path: Pat
     result = CliRunner().invoke(command, [str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "out")])
     assert isinstance(result.exception, BadInput)
     assert "lacks search_id" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["rows.parquet", "--searches", "500"], "about a log to simulate"),
+        (["rows.parquet", "--zone", "Europe/Berlin"], "about a log to simulate"),
+        (["--zone", "Europe/Berlin"], "Add --places"),
+        (["--places", "places.jsonl.gz", "--zone", "Europe/Karlsruhe"], "--zone must be a time zone's name"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    command: typer.Typer, tmp_path: Path, asked: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"x": [1]}).to_parquet("rows.parquet")
+    write_places(tmp_path / "places.jsonl.gz")
+    result = CliRunner().invoke(command, asked)
+    assert isinstance(result.exception, BadInput)
+    assert said in str(result.exception)
+
+
+def test_places_get_the_time_zone_that_was_asked_for(tmp_path: Path) -> None:
+    write_places(tmp_path / "places.jsonl.gz")
+    made = [
+        places_study._simulate(
+            tmp_path / "places.jsonl.gz",
+            zone,
+            tmp_path / "out",
+            300,
+            places_study.Clicks.position,
+            20,
+            0,
+            False,
+        )
+        for zone in ("", "Asia/Tokyo")
+    ]
+    assert [frame["zone"].dropna().unique().tolist() for frame in made] == [[], ["Asia/Tokyo"]]

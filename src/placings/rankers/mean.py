@@ -57,7 +57,8 @@ class MeanRanker(Ranker):
         return members
 
     def _check_members(self) -> None:
-        if not isinstance(self.members, Mapping) or not self.members:
+        named = isinstance(self.members, Mapping) and len(self.members) > 0
+        if not named or not all(isinstance(settings, Mapping) for settings in self.members.values()):
             raise BadInput(
                 'members must name rankers with their settings, such as {"lightgbm": {}, "neural": {}}. '
                 f"Got {self.members!r}."

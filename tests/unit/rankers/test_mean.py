@@ -71,7 +71,12 @@ def test_a_changed_scale_is_noticed(train: RankingData, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("members", "message"),
-    [({}, "members must name"), (["lightgbm"], "members must name"), ({"mean": {}}, "a mean cannot be")],
+    [
+        ({}, "members must name"),
+        (["lightgbm"], "members must name"),
+        ({"ridge": 5}, "members must name"),
+        ({"mean": {}}, "a mean cannot be"),
+    ],
 )
 def test_members_that_are_none_are_refused(train: RankingData, members: object, message: str) -> None:
     with pytest.raises(BadInput, match=message):

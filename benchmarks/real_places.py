@@ -48,11 +48,10 @@ def train(places: list[Place], engine: SqliteEngine, searches: int, seed: int, h
     print(f"  {log.describe()}", flush=True)
     settings = Settings(seed=seed)
     parts = cut_parts(log.to_rows(unsuccessful="negatives"), settings)
-    learned = pd.concat([parts.train, parts.unclicked, parts.test])
-    held = pd.concat([parts.valid, parts.valid_unclicked])
+    learned = pd.concat([parts.train_log, parts.deep])  # nothing is tested here: the test's sessions help
     # real people have no part in the simulated history of clicks, so the re-ranker must do without
     features = place_features(history=False)
-    trained = fit_reranker(learned, held, settings=settings, features=features)
+    trained = fit_reranker(learned, parts.valid_log, settings=settings, features=features)
     told = ", ".join(f"{kind} {mrr:.4f}" for kind, mrr in trained.valid.items())
     print(f"  trained on {trained.lists:,} lists; on simulated validation {told}: {trained.chosen}")
     return trained.reranker

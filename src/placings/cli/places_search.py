@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +58,16 @@ def search_places(
             help="A re-ranker's folder, as `placings demo` or `places study` keep one.", metavar="DIR"
         ),
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="What the place is for, as the log says it, e.g. origin.")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option(help="Where the user searches, as the log says it, e.g. ios.")
+    ] = None,
+    when: Annotated[
+        str | None,
+        typer.Option("--time", help="When, e.g. 2026-03-01T08:30+01:00; UTC without a zone; else now."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", "--hits", min=1, help="Hits at most.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:
@@ -67,9 +78,14 @@ def search_places(
       placings places search cities.db "san fran"
       placings places search karlsruhe.db haupt --near 49.01,8.40 --layers station,stop
       placings places search cities.db karls --model places-study/reranker
+      placings places search cities.db karls --model places-study/reranker --target origin --platform ios
     """
     from placings.places.engines.sqlite import SqliteEngine
 
+    told = {"--target": target, "--platform": platform, "--time": when}
+    if model is None and (idle := [name for name, value in told.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(idle)}: only a re-ranker looks at that. Add --model.")
+    moment = None if when is None else _parse_moment(when)
     focus = None if near is None else _parse_position(near)
     wanted = None if layers is None else split_names(layers)
     with SqliteEngine(index) as engine:
@@ -78,7 +94,8 @@ def search_places(
         else:
             from placings.places.reranking import load_reranker
 
-            hits = load_reranker(model).wrap(engine).search(text, focus=focus, k=k, layers=wanted)
+            ranked = load_reranker(model).wrap(engine)
+            hits = ranked.search(text, focus, k, wanted, time=moment, target=target, platform=platform)
     if as_json:
         import json
         from dataclasses import asdict
@@ -119,6 +136,13 @@ def _parse_position(text: str) -> Focus:
             f"--near must be LAT,LON in degrees, such as 49.01,8.40. Got {text!r}."
         ) from None
     return lat, lon
+
+
+def _parse_moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"--time must be such as 2026-03-01T08:30+01:00. Got {text!r}.") from None
 
 
 @contextmanager

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Split(StrEnum):
-    """What is held out: sessions at random, or the last ones."""
+    """What is held out: the last sessions, or some at random."""
 
-    session = "session"
     time = "time"
+    session = "session"
 
 
 class Clicks(StrEnum):
@@ -54,11 +54,12 @@ def run_places_study(
     ] = "",
     clicks: Annotated[Clicks, typer.Option(help="How simulated people click.")] = Clicks.position,
     k: Annotated[int, typer.Option(min=10, help="Results the engine gives.", metavar="N")] = 100,
-    split: Annotated[Split, typer.Option(help="Hold out sessions at random, or the last ones.")] = (
-        Split.session
-    ),
+    split: Annotated[Split, typer.Option(help="Hold out the last sessions, or some at random.")] = Split.time,
     quick: Annotated[
         bool, typer.Option("--quick", help="Two minutes: short training, little tuning.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Hours: networks train for 15,000 steps, as their presets say.")
     ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     resume: Annotated[
@@ -79,7 +80,8 @@ def run_places_study(
     Examples:
       placings places study --quick
       placings places study --places places.jsonl.gz --zone Europe/Berlin --searches 20000 --out runs/places
-      placings places study rows.parquet --split time
+      placings places study rows.parquet --out runs/own
+      placings places study rows.parquet --split session --full
     """
     import shutil
     import sys
@@ -97,6 +99,8 @@ def run_places_study(
         raise BadInput(
             "--zone is for places without a time zone; GeoNames' cities name theirs. Add --places."
         )
+    if quick and full:
+        raise BadInput("--quick and --full are opposites. Leave one out.")
     progress = verbose or sys.stderr.isatty()
     if not resume and (out / CELLS).is_dir():
         shutil.rmtree(out / CELLS)
@@ -106,7 +110,7 @@ def run_places_study(
     else:
         frame = read_rows(rows)
     count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
-    settings = choose_settings(count, quick=quick, seed=seed, split=split.value)
+    settings = choose_settings(count, quick=quick, full=full, seed=seed, split=split.value)
     result = run_study(
         frame, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
     )

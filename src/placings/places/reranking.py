@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import Floats
+from placings.arrays import Floats, Ints
 from placings.bundle import read_bundle, write_bundle
 from placings.clicks.histories import PAST, look_up_clicks
 from placings.errors import BadBundle, BadInput
 from placings.evaluation.guard import Guard
 from placings.features.spec import FeatureSet
-from placings.places.place import Engine, Focus, Hit
+from placings.places.place import Engine, Focus, Hit, Place
 from placings.rankers.bundles import load
 from placings.rankers.estimator import Ranker
 
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 
 VERSION = 1
 FEATURES, GUARD, CLICKS = "place_features.json", "guard.json", "clicks.json"
-ITEM_FIELDS = (
-    "name", "locality", "street", "neighbourhood", "borough", "type", "lat", "lon", "weight", "zone",
-)  # fmt: skip
+OWN_FIELDS = tuple(each.name for each in fields(Place) if each.name not in ("id", "names", "fields"))
 
 
 def describe_hit(hit: Hit) -> dict[str, Any]:
-    """A hit as the log writes it and as features read it."""
-    fields = {name: getattr(hit.place, name) for name in ITEM_FIELDS}
-    return {"item_id": hit.place.id, "position": hit.rank, "score": hit.score, **fields}
+    """A hit as the log writes it and as features read it: every field of the place, and what else it has.
+
+    What a source says beyond a place's own fields (`Place.fields`) stands beside them under its own name; a
+    place's own fields, its id, the rank and the score go before it.
+    """
+    place = hit.place
+    own = {name: getattr(place, name) for name in OWN_FIELDS}
+    return {**place.fields, **own, "item_id": place.id, "position": hit.rank, "score": hit.score}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,32 +74,50 @@ class Reranker:
         time: datetime | None = None,
         target: str | None = None,
         platform: str | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> list[Hit]:
-        """The hits in their new order. `time` is that of the search, now if none is given."""
+        """The hits in their new order.
+
+        `time` is that of the search, now if none is given. `context` is what else is known of the search,
+        under the names that the log has for it.
+        """
         if len(hits) < 2:
             return list(hits)
-        context: dict[str, Any] = {
-            "search_id": "", "query": text, "time": _as_utc(time), "target": target, "platform": platform,
+        known: dict[str, Any] = {
+            **(context or {}), "query": text, "time": _as_utc(time), "target": target, "platform": platform,
             "focus_lat": np.nan if focus is None else focus[0],
             "focus_lon": np.nan if focus is None else focus[1],
         }  # fmt: skip
-        items = [describe_hit(hit) for hit in hits]
+        return [hits[row] for row in self.order(known, [describe_hit(hit) for hit in hits])]
+
+    def order(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Ints:
+        """The rows of one live list, best first: the way of every request, `[items]`.
+
+        `context` holds what is known of the search and `items` the fields of each item in the engine's order,
+        both under the names that the log has for them. An item that does not say its `past_clicks` has those
+        of the log that was learned from; items without `position` count from 1.
+        """
+        if not items:
+            return np.zeros(0, dtype=np.int64)
+        if isinstance(context.get("time"), datetime):
+            context = {**context, "time": _as_utc(context["time"])}
+        rows = [{"position": place, **item} for place, item in enumerate(items, 1)]
         if self.clicks:
-            for item in items:
-                item[PAST] = float(self.clicks.get(item["item_id"], 0))
-        scores = np.asarray(self.ranker.predict(self.features.transform_request(context, items)))
+            rows = [{PAST: float(self.clicks.get(str(row.get("item_id")), 0)), **row} for row in rows]
+        scores = np.asarray(self.ranker.predict(self.features.transform_request(context, rows)))
         if self.guard is not None:
-            columns = {name: [item[name] for item in items] for name in items[0]}
-            rows = {**columns, **{name: [value] * len(items) for name, value in context.items()}}
-            scores = self.guard.apply(scores, rows, np.array([0, len(items)]))
-        return [hits[row] for row in np.argsort(-scores, kind="stable")]
+            names = dict.fromkeys(name for row in rows for name in row)
+            shared = {name: [value] * len(rows) for name, value in context.items()}
+            columns = {name: [row.get(name, context.get(name)) for row in rows] for name in names}
+            scores = self.guard.apply(scores, {**shared, **columns}, np.array([0, len(rows)]))
+        return np.argsort(-scores, kind="stable")
 
     def wrap(self, engine: Engine) -> RerankedEngine:
         """The engine with this in front of it: an engine again."""
         return RerankedEngine(engine, self)
 
-    def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> None:
-        """Two bundles in a folder: `model`, and `reranker`, which pins it."""
+    def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:
+        """Two bundles in a folder: `model`, and `reranker`, which pins it; its digest pins the whole."""
         path = Path(path)
         digest = self.ranker.save(path / "model", metrics=metrics)
         files = {FEATURES: _as_json(self.features.to_state())}
@@ -104,7 +125,7 @@ class Reranker:
             files[GUARD] = _as_json(self.guard.to_state())
         if self.clicks:
             files[CLICKS] = _as_json(dict(self.clicks))
-        write_bundle(path / "reranker", {"reranker": VERSION, "model": digest}, files)
+        return write_bundle(path / "reranker", {"reranker": VERSION, "model": digest}, files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +137,34 @@ class RerankedEngine:
     depth: int = 40
 
     def search(
-        self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
+        self,
+        text: str,
+        focus: Focus | None = None,
+        k: int = 40,
+        layers: Sequence[str] | None = None,
+        *,
+        time: datetime | None = None,
+        target: str | None = None,
+        platform: str | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> list[Hit]:
-        """At most `k` hits, best first; their scores and ranks are those of the engine below."""
+        """At most `k` hits, best first; their scores and ranks are those of the engine below.
+
+        `time`, `target`, `platform` and `context` are what the re-ranker is told of the search, see `rerank`.
+        """
         found = self.engine.search(text, focus, max(k, self.depth), layers)
         head, tail = found[: self.depth], found[self.depth :]
-        return [*self.reranker.rerank(text, head, focus=focus), *tail][:k]
+        known: dict[str, Any] = {"time": time, "target": target, "platform": platform, "context": context}
+        return [*self.reranker.rerank(text, head, focus=focus, **known), *tail][:k]
 
 
-def load_reranker(path: str | Path) -> Reranker:
-    """What `Reranker.save` wrote; anything else, or anything changed since, is refused by name."""
+def load_reranker(path: str | Path, *, digest: str | None = None) -> Reranker:
+    """What `Reranker.save` wrote; anything else, or anything changed since, is refused by name.
+
+    `digest`, as `save` returned it, pins the re-ranker: any other one is refused.
+    """
     path = Path(path)
-    bundle = read_bundle(path / "reranker")
+    bundle = read_bundle(path / "reranker", digest=digest)
     if bundle.manifest.get("reranker") != VERSION:
         raise BadBundle(bundle.path, f"holds no re-ranker of version {VERSION}.")
     if FEATURES not in bundle.files:

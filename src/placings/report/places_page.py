@@ -25,7 +25,11 @@ from placings.report.places_words import (
     list_settings,
     list_verdict,
     name_measure,
+    say_history,
+    say_same,
     say_slice,
+    say_slices,
+    say_steps,
 )
 
 ENGINE = "engine"
@@ -99,16 +103,18 @@ def _show_models(
             "the fair "
             "judge. Clicks favour the engine: people click what they are shown first."
         )
-    return {"text": text, "figures": ((ladder, caption),), "tables": _lay_models(models, made)}
+    more = (say_history(result), say_steps(result), say_same(models, ENGINE))
+    return {"text": text, "figures": ((ladder, caption),), "tables": _lay_models(models, made, more)}
 
 
-def _lay_models(models: Sequence[Mapping[str, Any]], made: bool) -> tuple[str, ...]:
-    """One table a measure: the true target where it is known, and clicks."""
+def _lay_models(models: Sequence[Mapping[str, Any]], made: bool, more: Sequence[str]) -> tuple[str, ...]:
+    """One table a measure: the true target where it is known, and clicks; `more` notes stand below each."""
     truth = made and any(not math.isnan(take_number(row, "mrr_true")) for row in models)
-    return tuple(_lay_measure(models, end, made) for end in (("_true", "") if truth else ("",)))
+    notes = [note for note in more if note]
+    return tuple(_lay_measure(models, end, made, notes) for end in (("_true", "") if truth else ("",)))
 
 
-def _lay_measure(models: Sequence[Mapping[str, Any]], end: str, made: bool) -> str:
+def _lay_measure(models: Sequence[Mapping[str, Any]], end: str, made: bool, more: Sequence[str]) -> str:
     timed = any(take_number(row, "seconds") > 0 for row in models)
     header = ["model", "MRR", "95 % interval", "to the engine", "95 % interval", "p"]
     rows = []
@@ -127,7 +133,8 @@ def _lay_measure(models: Sequence[Mapping[str, Any]], end: str, made: bool) -> s
     best = {1: int(np.nanargmax(values))} if np.isfinite(values).any() else None
     judged = "the true target" if end else "clicks"
     notes = [
-        f"MRR on {judged}. p: paired sign-flip test against the engine, Holm's correction over the models."
+        f"MRR on {judged}. p: paired sign-flip test against the engine, Holm's correction over the models.",
+        *more,
     ]
     return lay_table([*header, "seconds"] if timed else header, rows, notes=notes, best=best, simulated=made)
 
@@ -147,24 +154,24 @@ def _show_slices(
         names, means, lows, highs, marked=losing, line=0.0, words=words,
         xlabel=f"MRR ({judged}) of {find_default(result)} minus the engine's; beside it: searches",
     )  # fmt: skip
-    count = sum(bool(row.get("loses")) for row in slices)
-    said = "No slice loses." if not count else f"{count} of {len(slices)} slices lose (red)."
+    red = " Red: loses." if any(losing) else ""
     text = (
-        f"{said} A slice is known before anything is clicked. It loses if its whole 95 % interval lies below "
-        "zero, or its "
-        "mean below −0.01. The worst comes first."
+        f"{say_slices(result)[0]}{red} A slice is known before anything is clicked. It loses if its whole "
+        "95 % interval lies below zero, or its mean below −0.01. The worst comes first."
     )
     others = result.get("ngram_slices") or ()
     if others:
         lost = sum(bool(row.get("loses")) for row in others)
         text += f" The thesis' way, trees on n-grams, loses on {lost} of {len(others)}."
     header = ["slice", "value", "searches", "engine", "model", "difference", "95 % interval", ""]
+    clicks = any(row.get("loses_clicks") is not None for row in slices)
+    header += ["on clicks", "95 % interval", ""] if clicks else []
     rows = [
         (row.get("slice", ""), row.get("value", ""), f"{take_number(row, 'searches'):,.0f}",
          format_mean(take_number(row, "engine")), format_mean(take_number(row, "model")),
          format_difference(take_number(row, "difference")),
          format_interval(take_number(row, "low"), take_number(row, "high"), signed=True),
-         "loses" if row.get("loses") else "")
+         "loses" if row.get("loses") else "", *(_tell_clicks(row) if clicks else ()))
         for row in slices
     ]  # fmt: skip
     return {
@@ -172,6 +179,15 @@ def _show_slices(
         "figures": ((figure, ""),),
         "tables": (lay_table(header, rows, left=2, simulated=made),),
     }
+
+
+def _tell_clicks(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    low, high = take_number(row, "low_clicks"), take_number(row, "high_clicks")
+    return (
+        format_difference(take_number(row, "difference_clicks")),
+        format_interval(low, high, signed=True),
+        "loses on clicks" if row.get("loses_clicks") else "",
+    )
 
 
 def _show_bands(bands: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
@@ -212,9 +228,9 @@ def _show_bands(bands: Sequence[Mapping[str, Any]], result: Mapping[str, Any], m
 
 def _show_why(why: Any, result: Mapping[str, Any], made: bool) -> dict[str, Any]:
     text = (
-        "The same trees, with more and more of what n-grams cannot say: how query and name relate, what the "
-        "engine thought, "
-        "and searches weighed so that long queries count as much as short ones."
+        "The same trees, with more and more of what n-grams cannot say: how popular and how far a place is, "
+        "how query and name relate, what the engine thought, and searches weighed so that long queries count "
+        "as much as short ones."
     )
     return {"text": text, "tables": lay_why(why, made)}
 
@@ -310,7 +326,8 @@ def _show_variants(
             "95 % intervals over searches.",
         ),
     )
-    return {"figures": drawn, "tables": _lay_models(variants, made)}
+    more = (say_steps(result), say_same(variants, ENGINE))
+    return {"figures": drawn, "tables": _lay_models(variants, made, more)}
 
 
 def _show_curves(curves: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
@@ -368,7 +385,10 @@ def _count_tiles(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     slices = result.get("slices") or ()
     if slices:
         losing = sum(bool(row.get("loses")) for row in slices)
-        tiles.append((f"{losing} of {len(slices)}", "slices lose", f"worst: {say_slice(slices[0])}"))
+        seen = sum(bool(row.get("loses_clicks")) for row in slices)
+        more = f"; on clicks {seen}" if seen else ""
+        where = f"slices lose on {name_measure(result, slices)}"
+        tiles.append((f"{losing} of {len(slices)}", where, f"worst: {say_slice(slices[0])}{more}"))
     if result.get("left_to_engine") is not None:
         tiles.append((f"{float(result['left_to_engine']):.1%}", "left in engine order", "by the guard"))
     return tiles

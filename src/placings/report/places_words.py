@@ -11,6 +11,8 @@ from placings.report.panels import lay_table
 from placings.report.places_figures import take_number
 
 DEFAULT = "default re-ranker"
+PRESET_STEPS = 15_000  # of the thesis' networks
+MOST_NAMED = 6  # slices that lose, by name in a sentence
 NOTABLE = 0.001  # MRR by which another model must be ahead to be told
 
 
@@ -31,7 +33,7 @@ def list_verdict(result: Mapping[str, Any], engine: str = "engine") -> list[str]
         lines.append(
             f"The best single number is {best}'s: MRR {format_mean(take_number(models[best], f'mrr{end}'))}."
         )
-    lines += _say_slices(result, chosen)
+    lines += say_slices(result)
     top, base = result.get("oracle"), take_number(models.get(engine, {}), f"mrr{end}")
     reached = take_number(models.get(chosen, {}), f"mrr{end}")
     if truth and top is not None and float(top) > base and reached == reached:
@@ -41,9 +43,59 @@ def list_verdict(result: Mapping[str, Any], engine: str = "engine") -> list[str]
             f"The best order of the same lists would reach {format_mean(float(top))}: {chosen} goes {gone} "
             "of that way."
         )
+    return [*lines, *say_served(result)]
+
+
+def say_served(result: Mapping[str, Any]) -> list[str]:
+    """How much is left to the engine, and that the re-ranker was judged as it is served."""
+    lines = []
     if result.get("left_to_engine") is not None:
         lines.append(f"{float(result['left_to_engine']):.1%} of the searches are left in the engine's order.")
+    served = result.get("served")
+    if served:
+        unlike = int(served["unlike_batch"])
+        same = "the same" if not unlike else f"another in {unlike:,} of them"
+        lines.append(
+            f"The re-ranker was judged as it is served: loaded from its folder and asked live, search by "
+            f"search, {int(served['searches']):,} times. The order of the batch is {same}."
+        )
     return lines
+
+
+def say_history(result: Mapping[str, Any]) -> str:
+    """As of when past clicks were counted in the test, which hangs on how sessions were dealt."""
+    if (result.get("settings") or {}).get("split") == "session":
+        return (
+            "Sessions were drawn at random (--split session): past clicks are counted as of each search, "
+            "which a server does only if it counts clicks live."
+        )
+    return "The last sessions were held out; past clicks stand as they did when training ended."
+
+
+def say_steps(result: Mapping[str, Any]) -> str:
+    """How long the thesis' networks were trained here, beside their presets."""
+    settings = result.get("settings") or {}
+    steps, group = settings.get("steps"), settings.get("group_steps")
+    if not steps or (steps >= PRESET_STEPS and (group or 0) >= PRESET_STEPS):
+        return ""
+    return (
+        f"Trained for {steps:,} steps (groupwise: {group:,}), where the presets have {PRESET_STEPS:,}: these "
+        "are lower bounds. --full trains them as long as the presets say."
+    )
+
+
+def say_same(rows: Sequence[Mapping[str, Any]], engine: str = "engine") -> str:
+    """Which models gave the engine's own order: a difference of 0 everywhere is no result of theirs."""
+    names = [
+        str(row["name"])
+        for row in rows
+        if row["name"] != engine
+        and all(take_number(row, key) == 0.0 for key in ("difference", "difference_low", "difference_high"))
+    ]
+    if not names:
+        return ""
+    verb = "puts" if len(names) == 1 else "put"
+    return f"{', '.join(names)} {verb} every clicked item where the engine does: its order, not a gain."
 
 
 def _say_gain(name: str, row: Mapping[str, Any], base: Mapping[str, Any], end: str, where: str) -> str:
@@ -64,21 +116,45 @@ def _say_gain(name: str, row: Mapping[str, Any], base: Mapping[str, Any], end: s
     )
 
 
-def _say_slices(result: Mapping[str, Any], chosen: str) -> list[str]:
+def say_slices(result: Mapping[str, Any]) -> list[str]:
+    """Which slices lose, by every measure that they were judged by, and the worst of them.
+
+    >>> row = {"slice": "kind", "value": "prefix", "measure": "true", "loses": False, "loses_clicks": True,
+    ...        "difference": 0.01, "low": 0.0, "high": 0.02, "searches": 300}
+    >>> for sentence in say_slices({"slices": [row]}):
+    ...     print(sentence)
+    None of 1 slice loses on the true target. On clicks, which favour the engine, 1 of 1 loses: kind prefix.
+    The worst on the true target: kind prefix, +0.0100 [+0.0000, +0.0200] over 300 searches.
+    """
     slices = result.get("slices") or ()
     if not slices:
         return []
-    losing = [say_slice(row) for row in slices if row.get("loses")]
+    measure = name_measure(result, slices)
+    told = _count_losing(slices, "loses", f"on {'the ' if measure == 'true target' else ''}{measure}")
+    if any(row.get("loses_clicks") for row in slices):
+        told += f" {_count_losing(slices, 'loses_clicks', '', 'On clicks, which favour the engine, ')}"
+    elif any(row.get("loses_clicks") is not None for row in slices):
+        told += " Nor does one lose on clicks." if not any(row.get("loses") for row in slices) else ""
     worst = slices[0]
-    told = (
-        f"{say_slice(worst)}, {format_difference(take_number(worst, 'difference'))} "
-        f"{format_interval(take_number(worst, 'low'), take_number(worst, 'high'), signed=True)}"
-    )
-    if losing:
-        return [
-            f"It loses on {len(losing)} of {len(slices)} slices: {', '.join(losing[:6])}. The worst: {told}."
-        ]
-    return [f"No slice loses, of {len(slices)}. The worst: {told}."]
+    return [
+        told,
+        f"The worst on {'the ' if measure == 'true target' else ''}{measure}: {say_slice(worst)}, "
+        f"{format_difference(take_number(worst, 'difference'))} "
+        f"{format_interval(take_number(worst, 'low'), take_number(worst, 'high'), signed=True)} "
+        f"over {int(worst['searches']):,} searches.",
+    ]
+
+
+def _count_losing(slices: Sequence[Mapping[str, Any]], key: str, where: str, before: str = "") -> str:
+    losing = [say_slice(row) for row in slices if row.get(key)]
+    judged = sum(row.get(key) is not None for row in slices)
+    ending = f" {where}" if where else ""
+    if not losing:
+        return f"{before}None of {judged} slice{'' if judged == 1 else 's'} loses{ending}."
+    more = f" and {len(losing) - MOST_NAMED} more" if len(losing) > MOST_NAMED else ""
+    verb = "loses" if len(losing) == 1 else "lose"
+    of = f"{judged} slices" if not before else str(judged)
+    return f"{before}{len(losing)} of {of} {verb}{ending}: {', '.join(losing[:MOST_NAMED])}{more}."
 
 
 def find_default(result: Mapping[str, Any], engine: str = "engine") -> str:

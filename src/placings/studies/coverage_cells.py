@@ -25,9 +25,16 @@ FIELDS = ("feature", "chosen", "where", "drop", "draws", "units", "coverage_befo
 
 
 def keep_cell(
-    folder: Path | None, name: str, key: Mapping[str, Any], make: Callable[[], dict[str, Any]]
+    folder: Path | None,
+    name: str,
+    key: Mapping[str, Any],
+    make: Callable[[], dict[str, Any]],
+    stands: Callable[[Mapping[str, Any]], bool] = lambda cell: True,
 ) -> dict[str, Any]:
-    """What `make` gives, or what was kept of it under the same key; a damaged file is made anew, and said."""
+    """What `make` gives, or what was kept of it under the same key; a damaged file is made anew, and said.
+
+    So is one of which `stands` says that it does not hold any more.
+    """
     if folder is None:
         return dict(json.loads(write_json(make())))
     digest = hashlib.sha256(json.dumps(as_plain(key), sort_keys=True).encode()).hexdigest()[:16]
@@ -38,9 +45,10 @@ def keep_cell(
             facts = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             facts = None
-        if isinstance(facts, dict):
+        if not isinstance(facts, dict):
+            warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=2)
+        elif stands(facts):
             return facts
-        warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=2)
     text = write_json(make())
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, text + "\n")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Ints
+from placings.arrays import AnyArray, Floats, Ints
+from placings.clicks.histories import PAST
 from placings.data.tables import need_library
-from placings.errors import BadFile
+from placings.errors import BadBundle, BadFile
 from placings.evaluation.rendering import plain_value, write_json
 from placings.evaluation.runs import write_text
 from placings.evaluation.search_kinds import describe_searches
 from placings.metrics import rank_of_first_relevant
+from placings.places.reranking import Reranker, load_reranker
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -53,7 +56,7 @@ from placings.studies.places_parts import (
     hide_location,
     list_families,
 )
-from placings.studies.places_reranker import Trained, fit_reranker
+from placings.studies.places_reranker import ask_live, count_unlike, fit_reranker, save_and_load
 from placings.studies.places_settings import TREES as LIBRARIES
 from placings.studies.places_settings import Settings, choose_settings
 from placings.studies.places_tables import render_study
@@ -77,11 +80,12 @@ def run_study(
 ) -> dict[str, Any]:
     """All tables of chapter 6 from a rows table (or its parquet file), as one plain dict.
 
-    The log is cut 64/16/20 by session. Each model, trial and experiment is a cell; with `out` its result is
-    kept there, under a key of the rows, the settings and the libraries' versions, so a run that was killed
-    goes on where it stopped. `out` also receives `study.json` (the dict), `study.md` (the tables) and
-    `reranker` (the default re-ranker, ready to load). `simulated` is written over every table; if it is not
-    said, a log that names the true target (`is_target`) is taken for one.
+    The log is cut 64/16/20 by session, the last ones for the test. Each model, trial and experiment is a
+    cell; with `out` its result is kept there, under a key of the rows, the settings and the libraries'
+    versions, so a run that was killed goes on where it stopped. `out` also receives `study.json` (the dict),
+    `study.md` (the tables) and `reranker` (the default re-ranker, which is judged as it loads from there).
+    `simulated` is written over every table; if it is not said, a log that names the true target
+    (`is_target`) is taken for one.
 
     `families` are feature sets by name in place of the study's own; see `list_families`.
     """
@@ -176,45 +180,47 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
         "left_to_engine": default["left_to_engine"],
         "guard": default["guard"],
         "default": {key: default[key] for key in ("chosen", "valid", "lists")},
+        "served": default["served"],
         "unsuccessful": unsuccessful,
         "why": why,
     }  # fmt: skip
 
 
 def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]) -> dict[str, Any]:
-    """The cell of the default re-ranker: ranks with and without the guard, without location, by depth."""
+    """The cell of the default re-ranker: ranks with and without the guard, without location, by depth.
+
+    What is judged is what is saved: the re-ranker is loaded from its folder and asked one search at a time.
+    """
     settings, parts = desk.settings, desk.parts
-    pandas = need_library("pandas", "the places study")
+    path = None if home is None else home / MODEL
 
     def make() -> dict[str, Any]:
         began = time.perf_counter()
         trained = fit_reranker(
-            pandas.concat([parts.train, parts.unclicked]),
-            pandas.concat([parts.valid, parts.valid_unclicked]),
+            parts.train_log,
+            parts.valid_log,
             settings=settings,
             features=desk.pantry.families[RELATIONS](),
             say=desk.say,
         )
         took = round(time.perf_counter() - began, 2)
-        test = trained.reranker.features.to_ranking(parts.test)
-        guard = trained.reranker.guard
+        served, digest = save_and_load(trained.reranker, path, {"mrr_valid": trained.valid[trained.chosen]})
+        guard = served.guard
         assert guard is not None
-        scores = np.asarray(trained.reranker.ranker.predict(test), dtype=np.float64)
-        searches = len(test)
-        if home is not None:
-            metrics = {"mrr_valid": trained.valid[trained.chosen]}
-            trained.reranker.save(home / MODEL, metrics=metrics)
-        blind = hide_location(parts.test)
+        test = ask_rows(parts.test, settings)
+        facts, live = judge_served(desk, served)
+        unguarded = replace(served, guard=None).score(test)
         return {
             "chosen": trained.chosen,
             "valid": trained.valid,
             "lists": trained.lists,
-            "unguarded": {**desk.rank(scores, test), "seconds": took},
-            "guarded": {**desk.rank(guard.apply(scores, parts.test, test.offsets), test), "seconds": took},
-            "hidden": desk.rank(trained.reranker.score(blind), test),
-            "left_to_engine": guard.left_to_engine(context, searches),
+            "unguarded": {**desk.rank(unguarded), "seconds": took},
+            "guarded": {**desk.rank(live), "seconds": took},
+            "hidden": desk.rank(served.score(hide_location(test))),
+            "left_to_engine": guard.left_to_engine(context, len(find_offsets(test)) - 1),
             "guard": guard.to_state(),
-            **tell_depth(desk, trained),
+            "served": {**facts, "digest": digest},
+            **tell_depth(desk, served),
         }
 
     names = ("rounds", "neural_steps", "depths", "bootstrap")
@@ -222,16 +228,43 @@ def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]
         "features": desk.pantry.describe(RELATIONS),
         "settings": {name: getattr(settings, name) for name in names},
     }
-    return desk.keep(DEFAULT, about, make)
+
+    def stands(cell: Mapping[str, Any]) -> bool:
+        """Whether the folder still holds the re-ranker that was judged."""
+        try:
+            return path is None or bool(load_reranker(path, digest=cell["served"]["digest"]))
+        except (BadBundle, KeyError):
+            return False
+
+    return desk.keep(DEFAULT, about, make, stands)
 
 
-def tell_depth(desk: Desk, trained: Trained) -> dict[str, Any]:
+def ask_rows(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """Rows as a re-ranker is asked about them: it knows past clicks as they stood when training ended.
+
+    Where sessions were drawn at random, some that were learned from came later than the search; so rows bring
+    the count as of their search along.
+    """
+    return rows if settings.split == "session" else rows.drop(columns=PAST, errors="ignore")
+
+
+def judge_served(desk: Desk, served: Reranker) -> tuple[dict[str, Any], Floats]:
+    """How many test searches a live request orders otherwise than the batch, and the live order as scores."""
+    rows = ask_rows(desk.parts.test, desk.settings)
+    live, offsets = ask_live(served, rows), find_offsets(rows)
+    return {
+        "searches": len(offsets) - 1,
+        "unlike_batch": count_unlike(live, served.score(rows), offsets),
+    }, live
+
+
+def tell_depth(desk: Desk, served: Reranker) -> dict[str, Any]:
     """MRR of re-ranking the engine's first k, and the ceiling of any order; items beyond k count as absent.
 
     Judged on the true target where it is known, on the clicked item otherwise. Depths that the log does not
     reach are left out. `oracle` is the ceiling of the study's own pool.
     """
-    rows = desk.parts.deep
+    rows = ask_rows(desk.parts.deep, desk.settings)
     column = "is_target" if desk.parts.has_truth else "label"
     judged = rows.groupby("search_id", sort=False)[column].transform("max").to_numpy() > 0
     rows = rows if desk.parts.has_truth else rows[judged].reset_index(drop=True)
@@ -243,7 +276,7 @@ def tell_depth(desk: Desk, trained: Trained) -> dict[str, Any]:
         offsets = find_offsets(pool)
         truth = pool[column].to_numpy(dtype=np.float64)
         engine = invert_ranks(find_ranks(-pool["position"].to_numpy(float), truth, offsets), absent=0.0)
-        model = invert_ranks(find_ranks(trained.reranker.score(pool), truth, offsets), absent=0.0)
+        model = invert_ranks(find_ranks(served.score(pool), truth, offsets), absent=0.0)
         facts = compare_two(engine, model, draws=desk.settings.bootstrap, seed=desk.settings.seed)
         held = rank_of_first_relevant(truth, truth, offsets)
         table.append({"k": k, **facts, "oracle": float((~np.isnan(held)).mean())})

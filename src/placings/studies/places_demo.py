@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.data.ranking import RankingData
-from placings.data.tables import need_library
 from placings.evaluation.rendering import plain_value, write_json
 from placings.evaluation.runs import write_text
 from placings.evaluation.search_kinds import describe_searches
 from placings.evaluation.significance import flip_signs
-from placings.studies.places import DEFAULT, MODEL, count_types, measure_lengths, tell_depth
+from placings.places.reranking import Reranker
+from placings.studies.places import (
+    DEFAULT,
+    MODEL,
+    ask_rows,
+    count_types,
+    judge_served,
+    measure_lengths,
+    tell_depth,
+)
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -26,7 +33,7 @@ from placings.studies.places_measures import (
 )
 from placings.studies.places_models import ENGINE, Desk, describe_fit, describe_settings, judge_engine
 from placings.studies.places_parts import RELATIONS, Pantry, cut_parts, find_offsets
-from placings.studies.places_reranker import Trained, fit_reranker
+from placings.studies.places_reranker import fit_reranker, save_and_load
 from placings.studies.places_settings import Settings
 from placings.studies.places_tables import render_study
 
@@ -61,11 +68,10 @@ def run_demo(
         f"judged on the last {parts.counts['test']:,}"
     )
     desk = Desk(parts, settings, Pantry(parts, settings, {RELATIONS: _make_features}), None)
-    result, trained = judge_rankers(desk, say)
+    result, served = judge_rankers(desk, out / MODEL)
     say("\n" + render_study(result))
     say("\n5. A feature goes dark, and what that costs")
-    result["coverage"] = show_dark(desk, trained, say)
-    trained.reranker.save(out / MODEL, metrics={"mrr_valid": trained.valid[trained.chosen]})
+    result["coverage"] = show_dark(desk, served, say)
     write_text(out / "demo.json", write_json(plain_value(result)) + "\n")
     return result
 
@@ -116,28 +122,27 @@ def simulate_and_join(
     return frame
 
 
-def judge_rankers(desk: Desk, say: Say) -> tuple[dict[str, Any], Trained]:
-    """Engine, linear, trees, network and the guarded re-ranker, on the same searches of the last days."""
+def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
+    """Engine, linear, trees, network and the guarded re-ranker, on the same searches of the last days.
+
+    The re-ranker is saved in `path`, loaded again, and judged as it will be served.
+    """
     from placings.rankers.linear import LinearRanker
 
     parts, settings = desk.parts, desk.settings
-    pandas = need_library("pandas", "the demo")
-    learned = pandas.concat([parts.train, parts.unclicked])
-    held = pandas.concat([parts.valid, parts.valid_unclicked])
-    trained = fit_reranker(learned, held, settings=settings, features=_make_features())
-    desk.pantry.fitted[RELATIONS] = trained.reranker.features
+    trained = fit_reranker(parts.train_log, parts.valid_log, settings=settings, features=_make_features())
+    served, digest = save_and_load(trained.reranker, path, {"mrr_valid": trained.valid[trained.chosen]})
+    guard = served.guard
+    assert guard is not None
+    desk.pantry.fitted[RELATIONS] = served.features
     test = desk.pantry.data(RELATIONS, "test")
     cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(desk)}
     cells[LINEAR] = desk.judge(LINEAR, RELATIONS, LinearRanker())
     for kind, ranker in trained.candidates.items():
-        cells[NAMES[kind]] = {**_rank(desk, ranker, test), "seconds": trained.seconds[kind]}
-    guard = trained.reranker.guard
-    assert guard is not None
-    scores = np.asarray(trained.reranker.ranker.predict(test), dtype=np.float64)
-    cells[DEFAULT] = {
-        **desk.rank(guard.apply(scores, parts.test, test.offsets), test),
-        "seconds": sum(trained.seconds.values()),
-    }
+        scores = np.asarray(ranker.predict(test), dtype=np.float64)
+        cells[NAMES[kind]] = {**desk.rank(scores), "seconds": trained.seconds[kind]}
+    facts, live = judge_served(desk, served)
+    cells[DEFAULT] = {**desk.rank(live), "seconds": sum(trained.seconds.values())}
     offsets = find_offsets(parts.test)
     context = describe_searches(parts.test, offsets)
     if "kind" in parts.test:
@@ -148,7 +153,7 @@ def judge_rankers(desk: Desk, say: Say) -> tuple[dict[str, Any], Trained]:
         for kind, ranker in trained.candidates.items()
         if "curve" in (fit := describe_fit(ranker))
     }
-    depth = tell_depth(desk, trained)
+    depth = tell_depth(desk, served)
     result = {
         "simulated": True, "settings": describe_settings(settings), "counts": parts.counts,
         "models": describe_models(cells, ENGINE, draws=draws, seed=seed),
@@ -160,11 +165,12 @@ def judge_rankers(desk: Desk, say: Say) -> tuple[dict[str, Any], Trained]:
         "types": count_types(parts), "curves": curves, "depth": depth["depth"], "oracle": depth["oracle"],
         "left_to_engine": guard.left_to_engine(context, len(test)), "guard": guard.to_state(),
         "default": {"chosen": trained.chosen, "valid": trained.valid},
+        "served": {**facts, "digest": digest},
     }  # fmt: skip
-    return dict(plain_value(result)), trained
+    return dict(plain_value(result)), served
 
 
-def show_dark(desk: Desk, trained: Trained, say: Say) -> dict[str, Any]:
+def show_dark(desk: Desk, served: Reranker, say: Say) -> dict[str, Any]:
     """Take the popularity of all places away on one platform for the last days: coverage, and what it costs.
 
     The column of the log goes dark, and with it every feature made of it. The cost is judged on the true
@@ -188,7 +194,7 @@ def show_dark(desk: Desk, trained: Trained, say: Say) -> dict[str, Any]:
     )
     shown = found.assign(coverage=[f"{share:.0%}" for share in found["coverage"]])
     say(shown[["platform", "when", "coverage", "events"]].to_string(index=False))
-    cost = [_lose(desk, trained, drop) for drop in (0.25, 0.5, 1.0)]
+    cost = [_lose(desk, served, drop) for drop in (0.25, 0.5, 1.0)]
     told = ", ".join(
         f"{row['drop']:.0%} of the searches {-row['lost']:+.4f} [{-row['high']:+.4f}, {-row['low']:+.4f}]"
         for row in cost
@@ -203,15 +209,15 @@ def show_dark(desk: Desk, trained: Trained, say: Say) -> dict[str, Any]:
     }
 
 
-def _lose(desk: Desk, trained: Trained, drop: float) -> dict[str, Any]:
+def _lose(desk: Desk, served: Reranker, drop: float) -> dict[str, Any]:
     """What the re-ranker loses when a share of the test searches lacks the column."""
-    rows = desk.parts.test
+    rows = ask_rows(desk.parts.test, desk.settings)
     offsets = find_offsets(rows)
     truth = rows["is_target"].to_numpy(dtype=np.float64)
     rng = np.random.default_rng(desk.settings.seed)
     dark = np.repeat(rng.permutation(len(offsets) - 1) < drop * (len(offsets) - 1), np.diff(offsets))
     values = [
-        invert_ranks(find_ranks(trained.reranker.score(each), truth, offsets), absent=0.0)
+        invert_ranks(find_ranks(served.score(each), truth, offsets), absent=0.0)
         for each in (rows, rows.assign(**{DARK: rows[DARK].where(~dark)}))
     ]
     facts = compare_two(*values, draws=desk.settings.bootstrap, seed=desk.settings.seed)
@@ -220,10 +226,6 @@ def _lose(desk: Desk, trained: Trained, drop: float) -> dict[str, Any]:
         "drop": drop, "mrr": facts["engine"], "lost": -facts["difference"], "low": -facts["high"],
         "high": -facts["low"], "p": p,
     }  # fmt: skip
-
-
-def _rank(desk: Desk, ranker: Any, test: RankingData) -> dict[str, Any]:
-    return desk.rank(np.asarray(ranker.predict(test), dtype=np.float64), test)
 
 
 def _make_features() -> Any:

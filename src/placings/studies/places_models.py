@@ -19,11 +19,12 @@ from placings.metrics import mrr
 from placings.rankers.estimator import Ranker
 from placings.studies.coverage_cells import keep_cell
 from placings.studies.places_measures import find_ranks
-from placings.studies.places_parts import THESIS, TREES, Pantry, Parts
+from placings.studies.places_parts import THESIS, TREES, Pantry, Parts, find_offsets
 from placings.studies.places_settings import GRIDS, Settings
 
-FORMAT = 1
+FORMAT = 2  # past clicks stand as at the end of training; the default is judged as served
 ENGINE, RANKSVM, LINEAR, DEEP, GROUPWISE = "engine", "RankSVM", "neural linear", "neural deep", "groupwise"
+BINARY = ("rank:map",)  # objectives that take labels 0 and 1 only
 CURVE = 200  # points of a training curve
 VARIANTS = {  # Table 6.3: short name → preset, and how the table calls it
     "linear": ("thesis-linear-sigmoid", "Linear (sigmoid)"),
@@ -50,8 +51,17 @@ class Desk:
     versions: Mapping[str, str] = field(default_factory=list_versions)
     begun: float = field(default_factory=time.perf_counter)
 
-    def keep(self, name: str, about: Mapping[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A cell, keyed by the rows, how they are cut, what it is about, and the libraries' versions."""
+    def keep(
+        self,
+        name: str,
+        about: Mapping[str, Any],
+        make: Callable[[], dict[str, Any]],
+        stands: Callable[[Mapping[str, Any]], bool] = lambda cell: True,
+    ) -> dict[str, Any]:
+        """A cell, keyed by the rows, how they are cut, what it is about, and the libraries' versions.
+
+        One that was kept is made anew if it no longer `stands`.
+        """
         asked = {key: getattr(self.settings, key) for key in ("shares", "split", "seed", "pool", "list_size")}
         key = {
             "format": FORMAT, "rows": self.parts.digest, "cut": asked, "name": name,
@@ -65,7 +75,7 @@ class Desk:
             fresh.append(time.perf_counter() - began)
             return found
 
-        found = keep_cell(self.folder, name, key, work)
+        found = keep_cell(self.folder, name, key, work, stands)
         self.say(f"{name}: {f'{fresh[0]:.1f} s' if fresh else 'kept from before'}")
         return found
 
@@ -83,53 +93,56 @@ class Desk:
         watch: bool = True,
         positive_weight: float | None = None,
         hidden: bool = False,
+        binary: bool = False,
     ) -> dict[str, Any]:
         """The cell of a model: its ranks on the test, with `hidden` also where no user shares a position.
 
-        `watch` gives the validation part to `fit`; it is scored in either case.
+        `watch` gives the validation part to `fit`; it is scored in either case. `binary` trains on whether
+        there was a click at all, for objectives that know no grades.
         """
         about = {
             "features": self.pantry.describe(family), "ranker": type(ranker).__name__,
             "settings": ranker.get_params(deep=False), "hidden": hidden, "watch": watch,
-            "positive_weight": positive_weight,
+            "positive_weight": positive_weight, "binary": binary,
         }  # fmt: skip
 
         def make() -> dict[str, Any]:
             train, valid = self.pantry.data(family, "train"), self.pantry.data(family, "valid")
             if positive_weight is not None:
                 train = weigh_positives(train, positive_weight)
+            if binary:
+                train, valid = forget_grades(train), forget_grades(valid)
             began = time.perf_counter()
             ranker.fit(train, valid=valid) if watch else ranker.fit(train)
             took = time.perf_counter() - began
             test = self.pantry.data(family, "test")
-            found = self.rank(np.asarray(ranker.predict(test), dtype=np.float64), test)
+            found = self.rank(np.asarray(ranker.predict(test), dtype=np.float64))
             found |= {"valid": measure_mrr(ranker, valid), "seconds": round(took, 2), **describe_fit(ranker)}
             if hidden:
                 blind = self.pantry.make(family, self.pantry.rows(family, "hidden"))
-                found["hidden"] = self.rank(np.asarray(ranker.predict(blind), dtype=np.float64), blind)
+                found["hidden"] = self.rank(np.asarray(ranker.predict(blind), dtype=np.float64))
             return found
 
         return self.keep(name, about, make)
 
-    def rank(self, scores: Floats, test: RankingData) -> dict[str, Any]:
+    def rank(self, scores: Floats) -> dict[str, Any]:
         """Ranks of the clicked and of the true item of each test search; 0 where there is none."""
-        truth = None
-        if self.parts.has_truth:
-            truth = find_ranks(scores, self.parts.test["is_target"].to_numpy(dtype=np.float64), test.offsets)
-        return {"clicks": find_ranks(scores, test.y, test.offsets), "true": truth}
+        rows, offsets = self.parts.test, find_offsets(self.parts.test)
+        found: dict[str, Any] = {"true": None}
+        for name, column in (("clicks", "label"), ("true", "is_target")):
+            if column in rows:
+                found[name] = find_ranks(scores, rows[column].to_numpy(dtype=np.float64), offsets)
+        return found
 
 
 def judge_engine(desk: Desk) -> dict[str, Any]:
     """The engine's own order."""
-    from placings.studies.places_parts import find_offsets
+    return {**desk.rank(-desk.parts.test["position"].to_numpy(dtype=np.float64)), "seconds": 0.0}
 
-    rows = desk.parts.test
-    offsets = find_offsets(rows)
-    scores = -rows["position"].to_numpy(dtype=np.float64)
-    found: dict[str, Any] = {"clicks": find_ranks(scores, rows["label"].to_numpy(dtype=np.float64), offsets)}
-    truth = rows["is_target"].to_numpy(dtype=np.float64) if desk.parts.has_truth else None
-    found["true"] = None if truth is None else find_ranks(scores, truth, offsets)
-    return {**found, "seconds": 0.0}
+
+def forget_grades(data: RankingData) -> RankingData:
+    """The same data with label 1 for every grade above 0."""
+    return data.replace(y=(data.y > 0).astype(data.y.dtype))
 
 
 def make_tree(name: str, settings: Settings, given: Mapping[str, Any]) -> Ranker:
@@ -173,6 +186,7 @@ def judge_tree(desk: Desk, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         cell = desk.judge(
             f"{name} {_name_values(values)}", TREES, make_tree(name, desk.settings, values),
             positive_weight=values.get("positive_weight"), hidden=name == "LightGBM",
+            binary=values.get("objective") in BINARY,
         )  # fmt: skip
         if cell["valid"] > best["valid"]:
             best, chosen = cell, values

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Ints
-from placings.clicks.histories import add_past_clicks
+from placings.clicks.histories import PAST, add_past_clicks, count_clicks, look_up_clicks
 from placings.data.ranking import RankingData
 from placings.data.tables import need_library
 from placings.errors import BadInput
@@ -30,18 +30,19 @@ Families: TypeAlias = Mapping[str, Callable[[], Any]]
 class Parts:
     """Rows of each part, lists of one item left out.
 
-    `train` and `valid` hold searches with a click, `unclicked` and `valid_unclicked` the other searches of
-    their sessions. `test` holds both: clicks are judged on those that have one, the true target (where the
-    log is simulated) on all.
-    `deep` are the test's searches with every row that was logged.
+    `train` and `valid` hold searches with a click, `unclicked` the other searches of the training sessions.
+    `test` holds both: clicks are judged on those that have one, the true target (where the log is simulated)
+    on all. `deep` are the test's searches with every row that was logged. `train_log` and `valid_log` are
+    every row of the training and validation sessions, lists of one item too: what a re-ranker is trained on.
     """
 
     train: pd.DataFrame
     valid: pd.DataFrame
     test: pd.DataFrame
     unclicked: pd.DataFrame
-    valid_unclicked: pd.DataFrame
     deep: pd.DataFrame
+    train_log: pd.DataFrame
+    valid_log: pd.DataFrame
     digest: str
     counts: dict[str, int]
 
@@ -52,28 +53,32 @@ class Parts:
 
 
 def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
-    """Sort the rows, leave out one-item lists, deal out sessions.
+    """Sort the rows, deal out sessions, leave out one-item lists.
 
-    Sessions are dealt at random, or with `split="time"` by their first search, the last ones for the test. A
-    log without `session_id` is dealt by search, and `counts` says so. Each row is told how often its item had
-    been clicked before, `past_clicks`, in training sessions.
+    Sessions are dealt by their first search, the last ones for the test, or with `split="session"` at random.
+    A log without `session_id` is dealt by search, and `counts` says so. Each row is told how often its item
+    had been clicked, `past_clicks`: in training and validation, as of its search in training sessions. In
+    the test, as it stood when training ended, or with `split="session"`, where training sessions come later
+    too, as of its search.
     """
     frame = order_rows(rows)
     if not len(frame):
         raise BadInput("the study needs rows of searches. Got a table without any.")
-    counts = {"rows": len(frame), "searches": int(frame["search_id"].nunique())}
-    pool = frame[frame["position"] <= settings.pool]
-    size = pool.groupby("search_id", sort=False)["item_id"].transform("size")
-    counts["one_item_searches"] = int(pool.loc[size < 2, "search_id"].nunique())
-    pool = pool[size >= 2]
-    unit = pool["session_id"] if "session_id" in pool else pool["search_id"]
-    counts["sessions"] = int(unit.nunique())
-    names = _deal_sessions(unit, settings)
-    part = unit.map(names).to_numpy()
+    unit = frame["session_id"] if "session_id" in frame else frame["search_id"]
+    part = unit.map(_deal_sessions(unit, settings)).to_numpy()
+    train_log, valid_log = frame[part == 0], frame[part == 1]
+    inside = (frame["position"] <= settings.pool).to_numpy()
+    size = frame[inside].groupby("search_id", sort=False)["item_id"].transform("size")
+    counts = {
+        "rows": len(frame),
+        "searches": int(frame["search_id"].nunique()),
+        "one_item_searches": int(frame[inside].loc[size < 2, "search_id"].nunique()),
+        "sessions": int(unit.nunique()),
+    }
+    pool, part = frame[inside][size >= 2], part[inside][(size >= 2).to_numpy()]
     clicked = (pool.groupby("search_id", sort=False)["label"].transform("max") > 0).to_numpy()
     train, valid = pool[(part == 0) & clicked], pool[(part == 1) & clicked]
     test, unclicked = pool[part == 2], pool[(part == 0) & ~clicked]
-    aside = pool[(part == 1) & ~clicked]
     deep = frame[frame["search_id"].isin(set(test["search_id"]))]
     for name, found in (("train", train), ("valid", valid), ("test", test), ("unclicked", unclicked)):
         counts[name] = int(found["search_id"].nunique())
@@ -83,17 +88,25 @@ def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
             "each part needs five searches with a click and two items or more. Got "
             f"{counts['train']} to train, {counts['valid']} to validate, {counts['test_clicked']} to test."
         )
-    train, valid, test, unclicked, aside, deep = (
-        each.reset_index(drop=True) for each in (train, valid, test, unclicked, aside, deep)
+    train, valid, test, unclicked, deep, train_log, valid_log = (
+        each.reset_index(drop=True) for each in (train, valid, test, unclicked, deep, train_log, valid_log)
     )
     if "time" in frame:
-        learned = set(unit[part == 0])
-        by = frame["session_id"] if "session_id" in frame else frame["search_id"]
-        before = frame[by.isin(learned)]
-        train, valid, test, unclicked, aside, deep = (
-            add_past_clicks(each, before) for each in (train, valid, test, unclicked, aside, deep)
-        )
-    return Parts(train, valid, test, unclicked, aside, deep, hash_rows(frame), counts)
+        train, valid, unclicked = (add_past_clicks(each, train_log) for each in (train, valid, unclicked))
+        test, deep = (_add_known_clicks(each, train_log, valid_log, settings) for each in (test, deep))
+    return Parts(train, valid, test, unclicked, deep, train_log, valid_log, hash_rows(frame), counts)
+
+
+def _add_known_clicks(
+    rows: pd.DataFrame, train_log: pd.DataFrame, valid_log: pd.DataFrame, settings: Settings
+) -> pd.DataFrame:
+    """Test rows with the clicks of training and validation sessions: as of each search, or as they ended."""
+    pandas = need_library("pandas", "the places study")
+    learned = pandas.concat([train_log, valid_log])
+    if settings.split == "session":
+        return add_past_clicks(rows, learned)
+    known = count_clicks(learned)
+    return rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), known)})
 
 
 def order_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -141,6 +154,7 @@ def trim_lists(frame: pd.DataFrame, size: int, seed: int) -> pd.DataFrame:
 def carry_clicks(clicked: pd.DataFrame, unclicked: pd.DataFrame) -> pd.DataFrame:
     """Unclicked searches labelled with what their session clicked later, where their list held it.
 
+    `clicked` are rows of the same sessions; those with a label above 0 count, from lists of any length.
     People type on until they see what they mean: a list that held it, unnoticed or too far down, says as much
     as the one that was clicked, and with both together the engine's first ranks are favoured less.
     """

@@ -15,6 +15,7 @@ from placings.evaluation.rendering import (
     format_p,
     render_grid,
 )
+from placings.report.places_words import list_verdict, say_history, say_same, say_steps
 
 MARK = "SIMULATED"
 FORMS = ("text", "markdown")
@@ -38,52 +39,19 @@ def render_study(result: Mapping[str, Any], format: str = "text") -> str:
 
 
 def tell_verdict(result: Mapping[str, Any]) -> list[str]:
-    """The answer in a few sentences."""
-    models = {row["name"]: row for row in result.get("models", [])}
-    lines = []
+    """What was counted, then the verdict in the words of the page."""
     counts = result.get("counts", {})
-    if counts:
-        lines.append(
-            f"{counts['searches']:,} searches in {counts['sessions']:,} sessions; trained on "
-            f"{counts['train']:,}, judged on {counts['test_clicked']:,} with a click and "
-            f"{counts['test']:,} in all; {counts['one_item_searches']:,} lists of one item left out."
-        )
-    name = "default re-ranker"
-    if name in models and "engine" in models:
-        true = models[name].get("mrr_true") is not None
-        end, what = ("_true", "the true target") if true else ("", "the clicked item")
-        here, base = models[name], models["engine"]
-        ceiling = result.get("oracle")
-        rest = (
-            ""
-            if ceiling is None or not true
-            else f"; no order of these lists reaches more than {ceiling:.4f}"
-        )
-        interval = format_interval(
-            _number(here, f"difference_low{end}"), _number(here, f"difference_high{end}"), signed=True
-        )
-        lines.append(
-            f"MRR on {what}: engine {base[f'mrr{end}']:.4f}, re-ranked {here[f'mrr{end}']:.4f} "
-            f"({format_difference(here[f'difference{end}'])}, 95 % interval {interval}){rest}."
-        )
-    slices = result.get("slices") or []
-    if slices:
-        worst = slices[0]
-        bad = [row for row in slices if row.get("loses")]
-        said = f"{len(bad)} of {len(slices)} slices lose" if bad else f"None of {len(slices)} slices loses"
-        lines.append(
-            f"{said}. The worst: {worst['slice']} {worst['value']}, {format_difference(worst['difference'])} "
-            f"{format_interval(_number(worst, 'low'), _number(worst, 'high'), signed=True)} "
-            f"over {worst['searches']:,} searches."
-        )
-    if result.get("left_to_engine") is not None:
-        lines.append(
-            f"{100 * result['left_to_engine']:.1f} % of the searches are left in the engine's order."
-        )
-    return lines
+    lines = [] if not counts else [
+        f"{counts['searches']:,} searches in {counts['sessions']:,} sessions; trained on "
+        f"{counts['train']:,}, judged on {counts['test_clicked']:,} with a click and "
+        f"{counts['test']:,} in all; {counts['one_item_searches']:,} lists of one item left out."
+    ]  # fmt: skip
+    return [*lines, *(list_verdict(result) if result.get("models") else [])]
 
 
-def _list_models(rows: Sequence[Mapping[str, Any]], title: str = "model") -> Grid | None:
+def _list_models(
+    rows: Sequence[Mapping[str, Any]], title: str = "model", more: Sequence[str] = ()
+) -> Grid | None:
     if not rows:
         return None
     true = any(row.get("mrr_true") is not None for row in rows)
@@ -101,7 +69,16 @@ def _list_models(rows: Sequence[Mapping[str, Any]], title: str = "model") -> Gri
     notes = ["MRR on clicks: test searches with a click. p: sign flips, Holm over the models."]
     if true:
         notes.append("MRR on the target: all test searches; a target that the list lacks counts 0.")
+    notes += [note for note in (*more, say_same(rows)) if note]
     return Grid(tuple(header), tuple(table), tuple(notes))
+
+
+def _say_steps(result: Mapping[str, Any]) -> str:
+    return (
+        f"Networks: {told[0].lower()}{told[1:]}"
+        if (told := say_steps(result)) and result.get("variants")
+        else ""
+    )
 
 
 def _measure(row: Mapping[str, Any], end: str, best: float) -> list[Cell]:
@@ -304,12 +281,16 @@ def _head(title: str, mark: str, format: str, *, level: int = 2) -> str:
 
 
 SECTIONS: dict[str, Callable[[Mapping[str, Any]], Grid | None]] = {
-    "Models (Table 6.1)": lambda result: _list_models(result.get("models", [])),
+    "Models (Table 6.1)": lambda result: _list_models(
+        result.get("models", []), more=(say_history(result), _say_steps(result))
+    ),
     "Slices known before the click, the worst first": _list_slices("slices"),
     "Query length (Table 6.4)": _list_bands,
     "Why n-grams fail on long queries": _list_why,
     "Default against tuned (Table 6.2)": _list_tuned,
-    "Networks (Table 6.3)": lambda result: _list_models(result.get("variants", []), "network"),
+    "Networks (Table 6.3)": lambda result: _list_models(
+        result.get("variants", []), "network", (_say_steps(result),)
+    ),
     "No location in the test data (Figure 6.15)": _list_hidden,
     "Depth (how many are re-ranked)": _list_depth,
     "Searches without a click": _list_unsuccessful,

@@ -12,7 +12,7 @@ from placings.data.ranking import RankingData
 from placings.features.engine_signals import SIGNALS
 from placings.rankers.lgbm import LightGBMRanker
 from placings.studies.places_measures import compare_two, invert_ranks, list_measures
-from placings.studies.places_models import Desk, measure_mrr
+from placings.studies.places_models import Desk, forget_grades, measure_mrr
 from placings.studies.places_parts import (
     COUNTED,
     RELATIONS,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TEXTS = ("query", "text", "name", "street", "locality", "neighbourhood", "borough")
 TOP = 20
+POPULAR = ("weight", "distance_", "log_distance", "past_clicks", "has_focus")  # in names of columns
 
 
 def explain_lengths(desk: Desk, engine: Mapping[str, Any], bands: AnyArray, seen: AnyArray) -> dict[str, Any]:
@@ -36,14 +37,16 @@ def explain_lengths(desk: Desk, engine: Mapping[str, Any], bands: AnyArray, seen
     Trees that split on n-grams of the query and of the name cannot say that the two agree: they learn which
     names are clicked often. A long query asks for one particular place, seldom one that was clicked before.
     So MRR is told by band, and apart for searches whose clicked item was (`seen`) or was never clicked in
-    training.
+    training. Popularity and distance come first, so that what they do is not taken for what relations do.
     """
+    known = ("popularity", "relations")
     steps = {
         "n-grams": (("ngrams",), False),
-        "+ relations": (("ngrams", "relations"), False),
-        "+ the engine's rank and score": (("ngrams", "relations", "signals"), False),
-        "+ balanced by band": (("ngrams", "relations", "signals"), True),
-        "relations and engine, no n-grams": (("relations", "signals"), True),
+        "+ popularity and distance": (("ngrams", "popularity"), False),
+        "+ relations of the texts": (("ngrams", *known), False),
+        "+ the engine's rank and score": (("ngrams", *known, "signals"), False),
+        "+ balanced by band": (("ngrams", *known, "signals"), True),
+        "relations and engine, no n-grams": ((*known, "signals"), True),
     }
     base = invert_ranks(engine["clicks"], absent=np.nan)
     judged = ~np.isnan(base)
@@ -79,7 +82,7 @@ def _judge_step(desk: Desk, title: str, blocks: tuple[str, ...], balanced: bool)
             train = balance(train, desk.pantry.rows(TREES, "train"))
         ranker.fit(train, valid=parts["valid"])
         scores = np.asarray(ranker.predict(parts["test"]), dtype=np.float64)
-        return {**desk.rank(scores, parts["test"]), "valid": measure_mrr(ranker, parts["valid"])}
+        return {**desk.rank(scores), "valid": measure_mrr(ranker, parts["valid"])}
 
     about = {"blocks": blocks, "balanced": balanced, "settings": ranker.get_params(deep=False),
              "features": [desk.pantry.describe(family) for family in (TREES, RELATIONS)]}  # fmt: skip
@@ -98,15 +101,26 @@ def _collect(desk: Desk, part: str, blocks: tuple[str, ...]) -> RankingData:
     """The columns of the wanted blocks over the same rows: lists trimmed as for n-grams."""
     rows = desk.pantry.rows(TREES, part)
     relations = desk.pantry.make(RELATIONS, rows)
-    own = [name for name in relations.feature_names if not is_signal(name)]
-    signals = [name for name in relations.feature_names if is_signal(name)]
-    wanted = (own if "relations" in blocks else []) + (signals if "signals" in blocks else [])
+    wanted = [name for name in relations.feature_names if name_block(name) in blocks]
     dense = relations.select(wanted)
     if "ngrams" not in blocks:
         return dense
     ngrams = desk.pantry.data(TREES, part)
     ngrams = ngrams.select([i for i, name in enumerate(ngrams.feature_names) if not is_signal(name)])
     return join_columns(ngrams, dense) if wanted else ngrams
+
+
+def name_block(name: str) -> str:
+    """The block of a column: the engine's signals, popularity and distance, or relations.
+
+    >>> name_block("score_gap"), name_block("tier_weight_rank"), name_block("log_past_clicks")
+    ('signals', 'popularity', 'popularity')
+    >>> name_block("name_prefix")
+    'relations'
+    """
+    if is_signal(name):
+        return "signals"
+    return "popularity" if any(word in name for word in POPULAR) else "relations"
 
 
 def is_signal(name: str) -> bool:
@@ -196,7 +210,7 @@ def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
         "row by row, clicked searches only": ("none", binary),
         "row by row, and the others as negatives": ("zeros", binary),
     }
-    table, carried = [], carry_clicks(parts.train, parts.unclicked)
+    table, carried = [], carry_clicks(parts.train_log, parts.unclicked)
     for title, (how, given) in ways.items():
         cell = _judge_way(desk, title, how, given, carried)
         row: dict[str, Any] = {"training": title, "searches": cell["searches"]}
@@ -223,9 +237,9 @@ def _judge_way(
         more = {"zeros": desk.parts.unclicked, "carried": carried}.get(how)
         if more is not None and len(more):
             train = concat([train, desk.pantry.make(RELATIONS, more)])
-        ranker.fit(train)
+        ranker.fit(forget_grades(train) if given else train)
         test = desk.pantry.data(RELATIONS, "test")
-        found = desk.rank(np.asarray(ranker.predict(test), dtype=np.float64), test)
+        found = desk.rank(np.asarray(ranker.predict(test), dtype=np.float64))
         return {**found, "searches": train.n_queries}
 
     about = {

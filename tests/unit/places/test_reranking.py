@@ -12,7 +12,7 @@ from towns import TownEngine, make_towns
 
 from placings.clicks.histories import add_past_clicks
 from placings.errors import BadBundle, BadInput
-from placings.evaluation.guard import fit_guard
+from placings.evaluation.guard import Guard, Verdict, fit_guard
 from placings.evaluation.search_kinds import describe_searches
 from placings.places.place import Engine, Hit
 from placings.places.preset import place_features
@@ -135,3 +135,72 @@ def test_a_changed_features_file_is_refused(plain: Reranker, tmp_path: Path) -> 
     file.write_text(file.read_text().replace(": ", ":  ", 1))
     with pytest.raises(BadBundle, match=r"place_features.json"):
         load_reranker(tmp_path / "kept")
+
+
+def test_a_feature_on_any_field_of_a_place_has_its_value_live(rows: Any) -> None:
+    from dataclasses import replace as change
+
+    from placings.features.number import Number
+    from placings.features.spec import FeatureSet
+
+    known = rows.assign(stars=np.arange(len(rows)) % 5 + 1.0, country="DE")
+    features = FeatureSet([Number("stars", ("raw",))]).fit(known)
+    reranker = Reranker(features, LinearRanker().fit(features.to_ranking(known)))
+    hits = [
+        Hit(change(hit.place, fields={"stars": float(stars), "name": "not this one"}), hit.score, hit.rank)
+        for stars, hit in zip((1, 5, 3), find_hits(), strict=False)
+    ]
+    assert describe_hit(hits[1])["stars"] == 5.0
+    assert describe_hit(hits[1])["name"] == hits[1].place.name
+    assert describe_hit(hits[1])["country"] == hits[1].place.country
+    table = pd.DataFrame([describe_hit(hit) for hit in hits]).assign(search_id="s", label=0.0)
+    order = np.argsort(-reranker.score(table), kind="stable")
+    found = reranker.rerank("kaiser", hits, time=MOMENT)
+    assert [hit.place.id for hit in found] == [hits[row].place.id for row in order]
+    assert {hit.place.fields["stars"] for hit in (found[0], found[-1])} == {1.0, 5.0}
+
+
+def test_an_engine_in_front_tells_the_re_ranker_all_that_it_is_told(
+    plain: Reranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    order = Reranker.order
+
+    def listen(self: Reranker, context: Any, items: Any) -> Any:
+        asked.append(dict(context))
+        return order(self, context, items)
+
+    monkeypatch.setattr(Reranker, "order", listen)
+    plain.wrap(TownEngine(PLACES)).search(
+        "kaiser", (49.0, 8.4), 5, time=MOMENT, target="origin", platform="ios", context={"surface": "map"}
+    )
+    assert asked == [
+        {"query": "kaiser", "time": MOMENT, "target": "origin", "platform": "ios", "focus_lat": 49.0,
+         "focus_lon": 8.4, "surface": "map"}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by", "bad", "good"), [("target", "origin", "destination"), ("platform", "ios", "web")]
+)
+def test_a_guards_verdict_on_target_and_platform_counts_live(
+    by: str, bad: str, good: str, plain: Reranker
+) -> None:
+    overall = Verdict("all", "all", 200, 0.1, 0.1, 0.05, 1.0)
+    kinds = (Verdict(by, bad, 100, -0.2, -0.2, -0.3, 0.0), Verdict(by, good, 100, 0.2, 0.2, 0.1, 1.0))
+    wrapped = Reranker(plain.features, plain.ranker, Guard(overall, kinds)).wrap(TownEngine(PLACES))
+
+    def find_ranks(value: str) -> list[int]:
+        found = wrapped.search("kaiser", (49.0, 8.4), time=MOMENT, **{by: value})  # type: ignore[arg-type]
+        return [hit.rank for hit in found]
+
+    engine = [hit.rank for hit in find_hits(k=40)]
+    assert find_ranks(bad) == engine
+    assert find_ranks(good) != engine
+
+
+def test_another_digest_is_refused(plain: Reranker, tmp_path: Path) -> None:
+    digest = plain.save(tmp_path / "kept")
+    assert load_reranker(tmp_path / "kept", digest=digest).features.names == plain.features.names
+    with pytest.raises(BadBundle, match="not the bundle that was pinned"):
+        load_reranker(tmp_path / "kept", digest="0" * 64)

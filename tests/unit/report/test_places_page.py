@@ -134,7 +134,8 @@ def test_the_verdict_comes_first_and_tells_gain_slices_ceiling_and_guard(page: s
     assert told == [
         "The default re-ranker orders better than the engine: MRR 0.8300 against 0.7500 on the true target, "
         "+0.0800 [+0.0700, +0.0900].",
-        "No slice loses, of 2. The worst: length [31, 40], −0.0020 [−0.0070, +0.0030].",
+        "None of 2 slices loses on the true target.",
+        "The worst on the true target: length [31, 40], −0.0020 [−0.0070, +0.0030] over 250 searches.",
         "The best order of the same lists would reach 0.9500: default re-ranker goes 40% of that way.",
         "12.5% of the searches are left in the engine&#39;s order.",
     ]
@@ -144,13 +145,64 @@ def test_the_verdict_comes_first_and_tells_gain_slices_ceiling_and_guard(page: s
 def test_a_slice_that_loses_is_said_and_marked(tmp_path: Path) -> None:
     result = {"models": make_result()["models"], "slices": [make_slice("kind", ODD, -0.05)]}
     told = list_verdict(result)
-    assert told[-1] == (
-        f"It loses on 1 of 1 slices: kind {ODD}. The worst: kind {ODD}, −0.0500 [−0.0550, −0.0450]."
-    )
+    assert told[-2:] == [
+        f"1 of 1 slices loses on the true target: kind {ODD}.",
+        f"The worst on the true target: kind {ODD}, −0.0500 [−0.0550, −0.0450] over 250 searches.",
+    ]
     page = write_places_page(tmp_path / "page.html", result).read_text()
     assert 'class="verdict bad"' in page
-    assert "1 of 1 slices lose (red)." in page
+    assert "1 of 1 slices loses on the true target" in find_section(page, "slices")
     assert "#c8553d" in find_section(page, "slices")
+
+
+def test_slices_that_lose_on_clicks_only_are_in_the_headline_of_text_and_page(tmp_path: Path) -> None:
+    from placings.studies.places_tables import render_study
+
+    rows = [make_slice("kind", value, 0.01) for value in ("prefix", "full", "typo")]
+    for row, loses in zip(rows, (True, False, True), strict=True):
+        row |= {"measure": "true", "searches_clicks": 250, "engine_clicks": 0.9, "model_clicks": 0.88,
+                "difference_clicks": -0.02, "low_clicks": -0.03, "high_clicks": -0.01,
+                "loses_clicks": loses}  # fmt: skip
+    result = {"simulated": True, "models": make_result()["models"], "slices": rows}
+    headline = (
+        "None of 3 slices loses on the true target. On clicks, which favour the engine, 2 of 3 lose: "
+        "kind prefix, kind typo."
+    )
+    assert headline in list_verdict(result)
+    assert headline in render_study(result)
+    page = write_places_page(tmp_path / "page.html", result).read_text()
+    assert page.count(headline) == 2  # the verdict on top, and the panel of the slices
+    assert find_section(page, "slices").count("loses on clicks") == 2
+    assert "slices lose on true target" in page
+    assert "on clicks 2" in page
+    calm = {**result, "slices": [{**row, "loses_clicks": False} for row in rows]}
+    assert "None of 3 slices loses on the true target. Nor does one lose on clicks." in list_verdict(calm)
+    seen = {**result, "slices": [make_slice("kind", "full", 0.01) | {"measure": "clicks"}]}
+    assert "None of 1 slice loses on clicks." in list_verdict(seen)
+
+
+def test_a_table_says_how_long_networks_trained_and_who_only_gave_the_engines_order() -> None:
+    from placings.studies.places_tables import render_study
+
+    rows = [make_row("engine", 0.78, None), make_row("groupwise", 0.78, None), make_row("deep", 0.79, None)]
+    rows[1] |= {"difference": 0.0, "difference_low": 0.0, "difference_high": 0.0}
+    result = {"models": rows, "variants": rows[1:], "settings": {"steps": 1000, "group_steps": 300}}
+    text = render_study(result)
+    assert text.count("trained for 1,000 steps (groupwise: 300), where the presets have 15,000") == 2
+    assert "groupwise puts every clicked item where the engine does: its order, not a gain." in text
+    assert "deep puts" not in text
+    full = render_study({**result, "settings": {"steps": 15_000, "group_steps": 15_000}})
+    assert "steps" not in full
+
+
+def test_a_table_says_as_of_when_past_clicks_were_counted() -> None:
+    from placings.studies.places_tables import render_study
+
+    rows = [make_row("engine", 0.78, None), make_row("A", 0.79, None)]
+    drawn = render_study({"models": rows, "settings": {"split": "session"}})
+    assert "(--split session): past clicks are counted as of each search" in drawn
+    last = render_study({"models": rows, "settings": {"split": "time"}})
+    assert "past clicks stand as they did when training ended" in last
 
 
 def test_a_model_that_may_be_no_better_is_not_called_better() -> None:

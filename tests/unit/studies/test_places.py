@@ -90,6 +90,7 @@ def test_sessions_are_never_split_and_lists_of_one_item_are_left_out(rows: Any) 
 def test_a_split_by_time_holds_out_the_last_sessions(rows: Any) -> None:
     parts = cut_parts(rows, Settings(**TINY, split="time"))
     assert parts.train["time"].max() < parts.valid["time"].min() < parts.test["time"].min()
+    assert Settings().split == "time"
     with pytest.raises(BadInput, match="no split 'user'"):
         Settings(split="user")
 
@@ -204,11 +205,86 @@ def test_the_files_hold_the_result_the_tables_and_a_re_ranker_that_loads(
     assert all("SIMULATED" in title for title in titles)
     from placings.places.reranking import load_reranker
 
-    reranker = load_reranker(out / "reranker")
-    test = cut_parts(rows, Settings(**TINY)).test
+    reranker = load_reranker(out / "reranker", digest=result["served"]["digest"])
+    test = cut_parts(rows, Settings(**TINY)).test.drop(columns="past_clicks")
     ranks = rank_clicks(reranker.score(test), test)
     assert ranks == result["ranks"][DEFAULT]
     assert rank_clicks(reranker.score(hide_location(test)), test) == result["no_location"][DEFAULT]["ranks"]
+
+
+def test_the_studys_figure_is_that_of_the_saved_re_ranker_asked_hit_by_hit(
+    done: tuple[dict[str, Any], Path], rows: Any
+) -> None:
+    from placings.places.place import Hit, Place
+    from placings.places.reranking import load_reranker
+
+    result, out = done
+    reranker = load_reranker(out / "reranker")
+    ranks = []
+    for _, search in cut_parts(rows, Settings(**TINY)).test.groupby("search_id", sort=False):
+        first = search.iloc[0]
+        own = ("name", "locality", "type", "lat", "lon", "weight")
+        hits = [
+            Hit(Place(id=row.item_id, **{name: getattr(row, name) for name in own}), row.score, row.position)
+            for row in search.itertuples()
+        ]
+        found = reranker.rerank(
+            first["query"], hits, time=first["time"].to_pydatetime(), target=first["target"],
+            platform=first["platform"],
+            focus=None if np.isnan(first["focus_lat"]) else (first["focus_lat"], first["focus_lon"]),
+        )  # fmt: skip
+        clicked = set(search.loc[search["label"] > 0, "item_id"])
+        ranks += [place for place, hit in enumerate(found, 1) if hit.place.id in clicked][:1]
+    assert ranks == result["ranks"][DEFAULT]
+    assert result["served"] == {**result["served"], "unlike_batch": 0, "searches": result["counts"]["test"]}
+
+
+def test_past_clicks_of_the_test_stand_as_training_left_them(
+    done: tuple[dict[str, Any], Path], rows: Any
+) -> None:
+    from placings.places.reranking import load_reranker
+
+    _, out = done
+    parts = cut_parts(rows, Settings(**TINY))
+    learned = pd.concat([parts.train_log, parts.valid_log])
+    assert (learned.groupby("search_id")["item_id"].size() == 1).any()
+    counted = learned.loc[learned["label"] > 0, "item_id"].value_counts()
+    assert load_reranker(out / "reranker").clicks == counted.to_dict()  # lists of one item too
+    expected = parts.test["item_id"].map(counted).fillna(0.0)
+    np.testing.assert_array_equal(parts.test["past_clicks"], expected)
+
+
+def test_with_sessions_drawn_at_random_past_clicks_are_counted_as_of_each_search(rows: Any) -> None:
+    parts = cut_parts(rows, Settings(**TINY, split="session"))
+    learned = pd.concat([parts.train_log, parts.valid_log])
+    wins = learned[learned["label"] > 0]
+    for row in parts.test.itertuples():
+        before = (wins["item_id"] == row.item_id) & (wins["time"] < row.time)
+        assert row.past_clicks == before.sum()
+
+
+def test_a_re_ranker_that_was_exchanged_or_removed_is_trained_again(
+    done: tuple[dict[str, Any], Path], rows: Any, tmp_path: Path
+) -> None:
+    import shutil
+
+    from placings.places.reranking import load_reranker
+
+    result, out = done
+    shutil.copytree(out / "cells", tmp_path / "cells")
+    again = run_study(rows, out=tmp_path, settings=Settings(**TINY))
+    assert again["ranks"][DEFAULT] == result["ranks"][DEFAULT]
+    load_reranker(tmp_path / "reranker", digest=again["served"]["digest"])
+
+
+def test_a_log_with_carts_and_purchases_goes_through_the_study(rows: Any) -> None:
+    grades = np.where(np.arange(len(rows)) % 3 == 0, 3.0, 1.0)
+    graded = rows.assign(label=rows["label"] * grades)
+    assert set(graded["label"]) == {0.0, 1.0, 3.0}
+    result = run_study(graded, settings=Settings(**TINY | {"trials": 2}))
+    plain = run_study(rows, settings=Settings(**TINY | {"trials": 2}))
+    assert result["models"][0]["mrr"] == pytest.approx(plain["models"][0]["mrr"])
+    assert [row["name"] for row in result["models"]] == [row["name"] for row in plain["models"]]
 
 
 def rank_clicks(scores: Any, test: Any) -> list[int]:
@@ -228,9 +304,10 @@ def test_text_and_markdown_name_the_worst_slice_and_the_share_left_to_the_engine
     for form in ("text", "markdown"):
         text = render_study(result, form)
         worst = result["slices"][0]
-        assert f"The worst: {worst['slice']} {worst['value']}" in text
+        assert f"The worst on the true target: {worst['slice']} {worst['value']}" in text
         assert "left in the engine's order" in text
-        assert "no order of these lists reaches more than" in text
+        assert "The best order of the same lists would reach" in text
+        assert "The order of the batch is the same." in text
     with pytest.raises(BadInput, match="must be 'text' or 'markdown'"):
         render_study(result, "html")
     assert "SIMULATED" not in render_study({**result, "simulated": False})

@@ -79,7 +79,8 @@ def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[P
     for name in ("engine", "linear", "LightGBM", "neural", "default re-ranker"):
         assert f"\n{name} " in said
     assert "SIMULATED" in said
-    assert "no order of these lists reaches more than" in said
+    assert "The best order of the same lists would reach" in said
+    assert "judged as it is served" in said
     assert f"open {out / 'index.html'}" in said
 
 

@@ -141,6 +141,23 @@ def test_a_later_click_of_the_session_is_carried_back_to_lists_that_held_it() ->
         gather_lists(rest)
 
 
+def test_a_click_on_a_list_of_one_item_is_carried_back_like_any_other() -> None:
+    made = {
+        "search_id": ["s1", "s1", "s2", "t1", "t1"], "session_id": ["u", "u", "u", "v", "v"],
+        "item_id": ["b", "c", "c", "a", "b"], "label": [0.0, 0.0, 1.0, 1.0, 0.0],
+        "time": pd.to_datetime([f"2026-01-01 10:0{n}" for n in (1, 1, 2, 3, 3)]),
+        "position": [1, 2, 1, 1, 2],
+    }  # fmt: skip
+    found = gather_lists(pd.DataFrame(made))
+    assert found["search_id"].tolist() == ["s1", "s1", "t1", "t1"]
+    assert found["label"].tolist() == [0.0, 1.0, 1.0, 0.0]
+    deep = pd.DataFrame({**made, "position": [1, 2, 41, 1, 2]})  # clicked far down: carried all the same
+    assert gather_lists(deep)["search_id"].tolist() == ["s1", "s1", "t1", "t1"]
+    assert gather_lists(pd.DataFrame(made).assign(position=[1, 41, 1, 1, 2]))["search_id"].tolist() == [
+        "t1", "t1",
+    ]  # fmt: skip
+
+
 def test_whether_a_clicked_item_was_clicked_in_training() -> None:
     train = pd.DataFrame({"item_id": ["a", "b"], "label": [1.0, 0.0]})
     test = pd.DataFrame(

@@ -54,3 +54,32 @@ def test_nothing_found_and_bad_positions_are_said(index: Path) -> None:
     assert bad.exit_code == 2
     with pytest.raises(BadFile, match="no such file"):
         runner.invoke(app, ["search", "missing.db", "markt"], catch_exceptions=False)
+
+
+def test_the_re_ranker_is_told_target_platform_and_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datetime import UTC, datetime, timedelta, timezone
+
+    from placings.places.reranking import RerankedEngine
+
+    asked: dict[str, object] = {}
+    search = RerankedEngine.search
+
+    def listen(self: RerankedEngine, *given: object, **known: object) -> object:
+        asked.update(known)
+        return search(self, *given, **known)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RerankedEngine, "search", listen)
+    model = str(Path(__file__).parents[2] / "fixtures" / "v1" / "reranker")
+    told = ["--target", "origin", "--platform", "ios", "--time", "2026-03-01T08:30+01:00"]
+    result = runner.invoke(
+        app, ["search", str(index), "karls", "--model", model, *told], catch_exceptions=False
+    )
+    assert result.exit_code == 0
+    moment = datetime(2026, 3, 1, 8, 30, tzinfo=timezone(timedelta(hours=1)))
+    assert asked == {"target": "origin", "platform": "ios", "time": moment}
+    assert moment.astimezone(UTC).hour == 7
+    idle = runner.invoke(app, ["search", str(index), "karls", *told])
+    assert idle.exit_code == 2
+    assert "Add --model" in idle.output
+    bad = runner.invoke(app, ["search", str(index), "karls", "--model", model, "--time", "noon"])
+    assert bad.exit_code == 2

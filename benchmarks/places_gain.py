@@ -1,10 +1,12 @@
 """SIMULATED: what the default re-ranker gains over its engine on a fresh log, and its slices, worst first.
 
     python benchmarks/places_gain.py [--places FILE] [--searches 20000] [--seed 2] [--zone Europe/Berlin]
+        [--split time|session]
 
 The part of `placings places study` that answers whether any slice loses, without the thesis' models: some two
 minutes for 20,000 searches on two cores. Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz`
-(default ../shared/data) unless named. The first 100 hits are logged, 40 re-ranked, sessions split 64/16/20.
+(default ../shared/data) unless named. The first 100 hits are logged, 40 re-ranked, sessions split 64/16/20,
+the last ones for the test. The re-ranker is judged as the study judges it: saved, loaded, asked search by search.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from placings.evaluation.search_kinds import describe_searches
 from placings.places.engines.sqlite import SqliteEngine, build_index
 from placings.places.simulation import simulate_log
 from placings.places.sources import read_places
+from placings.report.places_words import say_history, say_served
 from placings.studies.places import DEFAULT, judge_default
 from placings.studies.places_measures import describe_models, judge_slices
 from placings.studies.places_models import ENGINE, Desk, judge_engine
 from placings.studies.places_parts import Pantry, cut_parts, find_offsets, list_families
-from placings.studies.places_settings import choose_settings
+from placings.studies.places_settings import SPLITS, choose_settings
 
 PLACES = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "places" / "places_karlsruhe.jsonl.gz"
 
@@ -38,6 +41,7 @@ def main() -> None:
     options.add_argument("--searches", type=int, default=20_000)
     options.add_argument("--seed", type=int, default=2)
     options.add_argument("--zone", default="Europe/Berlin", help="time zone of the places")
+    options.add_argument("--split", choices=SPLITS, default=SPLITS[0])
     chosen = options.parse_args()
     if not chosen.places.is_file():
         raise SystemExit(f"no places at {chosen.places}; name a file with --places, or set PLACINGS_DATA.")
@@ -47,7 +51,9 @@ def main() -> None:
         engine = SqliteEngine(build_index(places, Path(folder) / "places.db"))
         log = simulate_log(places, engine, chosen.searches, k=100, random_state=chosen.seed)
     print(log.describe(), flush=True)
-    settings = choose_settings(chosen.searches, seed=chosen.seed, rounds=200, neural_steps=800)
+    settings = choose_settings(
+        chosen.searches, seed=chosen.seed, rounds=200, neural_steps=800, split=chosen.split
+    )
     parts = cut_parts(log.to_rows(unsuccessful="negatives"), settings)
     desk = Desk(parts, settings, Pantry(parts, settings, list_families(settings)), None)
     offsets = find_offsets(parts.test)
@@ -70,6 +76,7 @@ def main() -> None:
             f"  {row['slice']:9} {row['value']:12} {row['searches']:6,}  {row['difference']:+.4f} "
             f"[{row['low']:+.4f}, {row['high']:+.4f}] {mark}"
         )
+    print(f"{' '.join(say_served(found))} {say_history({'settings': {'split': chosen.split}})}")
     print(
         f"{sum(row['loses'] for row in slices)} of {len(slices)} slices lose; left in engine order "
         f"{found['left_to_engine']:.1%}; chosen {found['chosen']}; ceiling {np.round(found['oracle'], 4)}"

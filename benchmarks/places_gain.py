@@ -6,7 +6,8 @@
 The part of `placings places study` that answers whether any slice loses, without the thesis' models: some two
 minutes for 20,000 searches on two cores. Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz`
 (default ../shared/data) unless named. The first 100 hits are logged, 40 re-ranked, sessions split 64/16/20,
-the last ones for the test. The re-ranker is judged as the study judges it: saved, loaded, asked search by search.
+the last ones for the test. The re-ranker is judged as the study judges it: saved, loaded, asked search by
+search.
 """
 
 from __future__ import annotations

@@ -150,7 +150,9 @@ def explain(ranker: Any, data: RankingData, qid: Any, above: Any, below: Any) ->
     rank = np.empty(len(scores), dtype=np.int64)
     rank[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
     pair = query.X[rows]
-    parts = _make_dense(ranker.contributions(pair))
+    # a transform may scale the rows of a list together: then two of them are not the list
+    whole = getattr(ranker, "looks_at_list", False)
+    parts = _make_dense(ranker.contributions(query)[rows] if whole else ranker.contributions(pair))
     values = _make_dense(pair)
     differences = parts[0, :-1] - parts[1, :-1]
     order = np.argsort(-np.abs(differences), kind="stable")

@@ -153,7 +153,7 @@ def correlate_coverage(
                 masks.append(units.spread(order.first(step) if step else order.units[:0]))
                 coverages.append(float(left.mean()))
                 keys.append((step, draw))
-        scored = score_each(subject.predict, test, name, masks, fill, rowwise=subject.rowwise)
+        scored = score_each(subject.predict, test, name, masks, fill, reach=subject.reach)
         values = np.stack([judge(scores, test.y, test.offsets) for scores in scored], axis=1)
         values = values[~np.isnan(values).any(axis=1)]  # [queries, copies]
         if not len(values):

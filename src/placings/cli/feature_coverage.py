@@ -206,6 +206,26 @@ def plan_sample(
     typer.echo(found.to_json()) if as_json else print_text(found.table())
 
 
+@app.command("runbook")
+def show_runbook(
+    entry: Annotated[
+        str | None,
+        typer.Argument(help="severe-drop, mild-drop, no-data, mix-shift or overall-drop; all if not said."),
+    ] = None,
+) -> None:
+    """What an alert means and what to do about it, step by step.
+
+    \b
+    Examples:
+      placings coverage runbook severe-drop
+      placings coverage runbook
+    """
+    from placings.feco.runbook import ENTRIES, find_entry
+
+    chosen = ENTRIES.values() if entry is None else [find_entry(entry)]
+    print_text("\n\n".join(each.to_text() for each in chosen))
+
+
 def _list_numbers(text: str | None, option: str) -> list[int]:
     parts = [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdigit() and int(part) for part in parts):

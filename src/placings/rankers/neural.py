@@ -169,8 +169,8 @@ class NeuralRanker(Ranker):
 
         The path leads from the row whose features are all missing (its score is the last column, the bias) to
         the row itself, straight in the space of *transformed* features, where a step of the CDF has a slope
-        too. 64 points of it leave a small remainder, which is shared out by size. With `query_minmax` a list's
-        rows are scaled together, so give a RankingData; rows of an array are one list.
+        too. 64 points of it leave a small remainder, which is shared out by size. With `query_minmax` a
+        list's rows are scaled together, so give a RankingData; rows of an array are one list.
 
         Sundararajan, Taly and Yan: Axiomatic attribution for deep networks, ICML 2017.
         """

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.feco.incidents import name_segment, say_time
+from placings.feco.alerts import SHIFTED
+from placings.feco.incidents import RUNBOOK, name_segment, say_time
 from placings.feco.results import Coverage
+from placings.feco.runbook import ENTRIES
 from placings.report.pages import write_page
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ def write_coverage_page(
         "subtitle": _describe_log(found, frame),
         "verdict": None if verdict is None else verdict.table("html", top=30),
         "incidents": None if alerts is None else [_tell(incident) for incident in alerts.incidents],
+        "remarks": [] if alerts is None else _tell_remarks(alerts),
+        "runbook": [] if alerts is None else _list_steps(alerts),
         "alert_note": "" if alerts is None else alerts.table().splitlines()[-1],
         "timed": timed,
         "weighed": importances is not None,
@@ -233,7 +237,43 @@ def _note_movers(frame: pd.DataFrame) -> str:
 
 def _tell(incident: Any) -> dict[str, Any]:
     days = f"{say_time(incident.flagged)} to {say_time(incident.last)}"
-    return {**incident.to_dict(), "days": days}
+    return {**incident.to_dict(), "days": days, "entry": RUNBOOK[incident.state]}
+
+
+def _tell_remarks(alerts: Alerts) -> list[dict[str, Any]]:
+    """The remarks, each heading with its lines and the runbook's entry."""
+    found: list[dict[str, Any]] = []
+    for line in alerts.remarks:
+        if line.startswith(" "):
+            found[-1]["lines"].append(line.strip())
+        else:
+            state = "mix shift" if line == SHIFTED else "overall drop"
+            found.append({"text": line, "lines": [], "entry": RUNBOOK[state]})
+    return found
+
+
+def _list_steps(alerts: Alerts) -> list[dict[str, Any]]:
+    """The runbook's entries that the alerts name, as HTML."""
+    states = {one.state for one in (*alerts.incidents, *alerts.mix_shifts, *alerts.overall_drops)}
+    used = {RUNBOOK[state] for state in states}
+    return [
+        {
+            "name": name,
+            "title": entry.title,
+            "meaning": entry.meaning,
+            "steps": [_mark_up(s) for s in entry.steps],
+        }
+        for name, entry in ENTRIES.items()
+        if name in used
+    ]
+
+
+def _mark_up(text: str) -> str:
+    """Bold and code of a line of Markdown as HTML, all else escaped."""
+    from html import escape
+
+    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(text))
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", bold)
 
 
 def _draw_cold_start(
@@ -305,6 +345,7 @@ def _list_contents(drawn: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("segments", "Segments", drawn["heat"]),
         ("cold-start", "Cold start", drawn["ages"] or drawn["launches"] or drawn["places"]),
         ("risk", "Coverage at risk", drawn["risk"]),
+        ("runbook", "What to do", drawn["runbook"]),
         ("how", "How this was counted", True),
     ]
     return [(place, text) for place, text, there in parts if there]

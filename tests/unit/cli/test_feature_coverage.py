@@ -268,7 +268,11 @@ def test_alerts_tell_incidents_with_their_runbook_and_leave_with_3_if_asked(stor
     found = run("alerts", store)
     assert found.exit_code == 0
     assert "1. severe drop of rating in region=north since 2024-02-24: rating" in found.stdout
-    assert "docs/coverage_alerts.md#a-severe-drop" in found.stdout
+    assert "what to do: placings coverage runbook severe-drop" in found.stdout
+    told = run("runbook", "severe-drop")
+    assert told.exit_code == 0
+    assert told.stdout.startswith("A severe drop\n")
+    assert "An overall drop" in run("runbook").stdout
     assert run("alerts", store, "--fail").exit_code == 3
     assert run("alerts", store, "--fail", "--until", "2024-02-24").exit_code == 0
     same = run("alerts", home / "day-*.parquet", *TIMED, "--features", "rating,clicks")

@@ -31,12 +31,14 @@ from placings.cli.coverage_options import (
     read_importances,
     takes_counting,
 )
+from placings.cli.flags import PlainFlags
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
     from placings.feco.results import Coverage
 
 app = typer.Typer(
+    cls=PlainFlags,
     help="Feature coverage: which features have values, since when not, and what it costs.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -10,7 +10,14 @@ import numpy as np
 from placings.data.alignment import align_features
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
-from placings.evaluation.rendering import Cell, Grid, format_difference, render_grid, write_json
+from placings.evaluation.rendering import (
+    Cell,
+    Grid,
+    format_difference,
+    format_number,
+    render_grid,
+    write_json,
+)
 
 SHOWN = 10
 
@@ -201,4 +208,4 @@ def _make_dense(values: Any) -> Any:
 
 
 def _format_value(value: float) -> str:
-    return "missing" if np.isnan(value) else f"{value:.6g}"
+    return "missing" if np.isnan(value) else format_number(value, 6)

@@ -70,7 +70,7 @@ class Correlations:
         rows = tuple(
             (Cell(each.feature), Cell(format_difference(each.pearson)),
              Cell(format_interval(each.low, each.high, signed=True)), Cell(format_difference(each.spearman)),
-             Cell(f"{each.slope:+.2e}".replace("-", "−")))
+             Cell(f"{each.slope:+.6f}".replace("-", "−")))
             for each in self.found
         )  # fmt: skip
         header = ("feature", "Pearson", "95% interval", "Spearman", "per point of coverage")

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="The binary copies of files read before: list them, find them, clear them.")
+from placings.cli.flags import PlainFlags
+
+app = typer.Typer(
+    cls=PlainFlags, help="The binary copies of files read before: list them, find them, clear them."
+)
 
 
 @app.callback(invoke_without_command=True)

@@ -103,7 +103,8 @@ def check_events(
 ) -> None:
     """Is any feature below its limit? Exit code 3 if so, 0 if not: for cron, CI, and before training.
 
-    A feature fails when the whole interval of its coverage lies below its limit, with enough events. Windows
+    A feature fails when the whole interval of its coverage lies below its limit, with enough events, or when
+    the log has no such column. Windows
     that end after the watermark are not judged. The limits are a file's, or a saved ranker's coverage in
     training (share of rows) less a margin.
 
@@ -164,5 +165,5 @@ def _write_page(
     counting = {"rule": held.rules, **held.counting, **given}
     if counting.get("time") is None:
         counting = {name: value for name, value in counting.items() if name not in ("window", "zone")}
-    found = coverage(name_table(events), list(held.features), **counting)
+    found = coverage(name_table(events), list(held.features), absent="dark", **counting)
     write_coverage_page(html, found, title="Coverage check", watermark=mark, verdict=verdict)

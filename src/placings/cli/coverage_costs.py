@@ -194,11 +194,13 @@ def estimate_cost(
     if len(today) == 1 and (Path(today[0]) / FILE).is_file():
         found = read_coverage(open_history(today[0]), since=counting.since, until=counting.until)
     else:
-        found = coverage(name_table(today), names, **given)
+        found = coverage(name_table(today), names, absent="dark", **given)
+        for note in found.notes if found.absent else ():
+            typer.echo(f"note: {note}", err=True)
     healthy = None
     if usual:
         kept = {key: each for key, each in given.items() if key not in ("time", "window", "since", "until")}
-        healthy = coverage(name_table(usual), names, **kept).to_pandas()
+        healthy = coverage(name_table(usual), names, absent="dark", **kept).to_pandas()
     risk = estimate_today(
         model, labelled, found, watermark=find_watermark(counting.watermark), usual=healthy, metric=metric,
         value=parse_number(value, "--value"), jointly=jointly.value, draws=draws, seed=seed,

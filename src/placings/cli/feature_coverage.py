@@ -31,12 +31,14 @@ from placings.cli.coverage_options import (
     read_importances,
     takes_counting,
 )
+from placings.cli.flags import PlainFlags
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
     from placings.feco.results import Coverage
 
 app = typer.Typer(
+    cls=PlainFlags,
     help="Feature coverage: which features have values, since when not, and what it costs.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -204,6 +206,26 @@ def plan_sample(
         bundle=reference, **{name: value for name, value in given.items() if value is not None},
     )  # fmt: skip
     typer.echo(found.to_json()) if as_json else print_text(found.table())
+
+
+@app.command("runbook")
+def show_runbook(
+    entry: Annotated[
+        str | None,
+        typer.Argument(help="severe-drop, mild-drop, no-data, mix-shift or overall-drop; all if not said."),
+    ] = None,
+) -> None:
+    """What an alert means and what to do about it, step by step.
+
+    \b
+    Examples:
+      placings coverage runbook severe-drop
+      placings coverage runbook
+    """
+    from placings.feco.runbook import ENTRIES, find_entry
+
+    chosen = ENTRIES.values() if entry is None else [find_entry(entry)]
+    print_text("\n\n".join(each.to_text() for each in chosen))
 
 
 def _list_numbers(text: str | None, option: str) -> list[int]:

@@ -103,10 +103,9 @@ def fit_files(
             model.set_params(verbose=False)
         keep_history(model, folder, tensorboard)
         if chosen.get("coverage_limits") is not None:
-            from placings.feco.limits import read_limits
-            from placings.feco.references import adopt_rules
+            from placings.feco.references import adopt_rules, take_limits
 
-            adopt_rules(model, parts["train"], read_limits(Path(chosen["coverage_limits"])).rules)
+            adopt_rules(model, parts["train"], take_limits(Path(chosen["coverage_limits"])).rules)
         judged = {part: evaluate(model, parts[part], names) for part in ("valid", "test") if part in parts}
         for part, result in judged.items():
             run.log({f"{part} {metric}": result[metric] for metric in names})

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.flags import PlainFlags
 from placings.cli.log_explorer import explore_log
 from placings.cli.log_import import import_log
 from placings.cli.log_join import join_files
 from placings.cli.log_simulation import simulate_places, simulate_shop
 
 app = typer.Typer(
+    cls=PlainFlags,
     help="Click logs: join, import, look at, compute features of, simulate.",
     no_args_is_help=True,
     rich_markup_mode="rich",

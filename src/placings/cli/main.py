@@ -13,6 +13,7 @@ from placings.cli.evaluation import compare_files, evaluate_files
 from placings.cli.export import export_model
 from placings.cli.feature_coverage import app as coverage_app
 from placings.cli.fitting import fit_files
+from placings.cli.flags import PlainFlags
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
 from placings.cli.log import app as log_app
@@ -23,6 +24,7 @@ from placings.cli.tuning import tune_files
 from placings.errors import PlacingsError
 
 app = typer.Typer(
+    cls=PlainFlags,
     name="placings",
     help="Learning to rank from click log to live re-ranker.",
     no_args_is_help=True,

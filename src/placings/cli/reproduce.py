@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.flags import PlainFlags
 from placings.cli.printing import print_text
 
 app = typer.Typer(
+    cls=PlainFlags,
     help="Run an experiment of the papers again, on their data or on yours.",
     no_args_is_help=True,
     rich_markup_mode="rich",

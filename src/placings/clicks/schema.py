@@ -199,10 +199,10 @@ def clean_position(position: Any) -> Any:
 
 
 def parse_seconds(length: Any, name: str) -> int:
-    """The whole seconds of 90, "90s", "30m", "1h" or "2d".
+    """The whole seconds of 90, "90", "90s", "30m", "1h" or "2d".
 
-    >>> parse_seconds("1h", "window"), parse_seconds(30, "gap")
-    (3600, 30)
+    >>> parse_seconds("1h", "window"), parse_seconds(30, "gap"), parse_seconds("90", "gap")
+    (3600, 30, 90)
     """
     if (
         isinstance(length, int | float)
@@ -211,12 +211,12 @@ def parse_seconds(length: Any, name: str) -> int:
         and length == length // 1
     ):
         return int(length)
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", length.lower()) if isinstance(length, str) else None
-    if found is None or found[2] not in UNITS:
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", length.lower()) if isinstance(length, str) else None
+    if found is None or (found[2] or "s") not in UNITS:
         raise BadInput(
             f"{name} must be whole seconds, or a length such as '30s', '10m' or '1h'. Got {length!r}."
         )
-    return int(found[1]) * UNITS[found[2]]
+    return int(found[1]) * UNITS[found[2] or "s"]
 
 
 _TYPES = {"id": "string", "text": "string", "number": "float64", "time": "timestamp(6)"}

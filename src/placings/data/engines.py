@@ -102,10 +102,11 @@ def opened(table: Table, engine: Engine = None) -> Iterator[Source]:
 def open_table(table: Table, engine: Engine = None) -> Any:
     """Any table as an Ibis table on the chosen engine.
 
-    `table` is a path, a glob or a list of them (parquet, CSV; a folder means its parquet files), a pandas,
-    polars or Arrow table, a RankingData, or an Ibis table, which stays on the engine it is on. `engine` is
-    None or "duckdb" (embedded), "spark" (`local[*]`), a master's URL such as "spark://host:7077", a
-    SparkSession (whose time zone is set to UTC), or an Ibis backend.
+    `table` is a path, a glob or a list of them (parquet, CSV; a folder means its parquet files; columns are
+    matched by name, and one that a file lacks is NULL there), a pandas, polars or Arrow table, a RankingData,
+    or an Ibis table, which stays on the engine it is on. `engine` is None or "duckdb" (embedded), "spark"
+    (`local[*]`), a master's URL such as "spark://host:7077", a SparkSession (whose time zone is set to UTC),
+    or an Ibis backend.
 
     >>> open_table({"x": [1.0, 0.0]}).count().execute()
     2
@@ -131,10 +132,13 @@ def open_source(table: Table, engine: Engine = None) -> Source:
                 mark = find_delimiter(files[0])
                 frame = read.csv(as_urls(files), header=True, inferSchema=True, sep=mark)
             else:
-                frame = read.parquet(*as_urls(paths if folder else files))
+                merged = read.option("mergeSchema", "true")
+                frame = merged.parquet(*as_urls(paths if folder else files))
             opened_table = _name_frame(backend, frame)
         else:
-            opened_table = backend.read_csv(files) if kind == "csv" else backend.read_parquet(files)
+            read = backend.read_csv if kind == "csv" else backend.read_parquet
+            # a column that a later file lacks is NULL there; by default the first file would decide
+            opened_table = read(files, union_by_name=True)
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
     return Source(opened_table, backend, name, recorded, kind == "csv", own)
 

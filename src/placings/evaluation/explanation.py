@@ -10,7 +10,14 @@ import numpy as np
 from placings.data.alignment import align_features
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
-from placings.evaluation.rendering import Cell, Grid, format_difference, render_grid, write_json
+from placings.evaluation.rendering import (
+    Cell,
+    Grid,
+    format_difference,
+    format_number,
+    render_grid,
+    write_json,
+)
 
 SHOWN = 10
 
@@ -150,7 +157,9 @@ def explain(ranker: Any, data: RankingData, qid: Any, above: Any, below: Any) ->
     rank = np.empty(len(scores), dtype=np.int64)
     rank[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
     pair = query.X[rows]
-    parts = _make_dense(ranker.contributions(pair))
+    # a transform may scale the rows of a list together: then two of them are not the list
+    whole = getattr(ranker, "looks_at_list", False)
+    parts = _make_dense(ranker.contributions(query)[rows] if whole else ranker.contributions(pair))
     values = _make_dense(pair)
     differences = parts[0, :-1] - parts[1, :-1]
     order = np.argsort(-np.abs(differences), kind="stable")
@@ -199,4 +208,4 @@ def _make_dense(values: Any) -> Any:
 
 
 def _format_value(value: float) -> str:
-    return "missing" if np.isnan(value) else f"{value:.6g}"
+    return "missing" if np.isnan(value) else format_number(value, 6)

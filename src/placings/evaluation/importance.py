@@ -12,7 +12,7 @@ from placings.arrays import AnyArray, Floats, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import Cell, Grid, Shown, format_interval, render_grid
+from placings.evaluation.rendering import Cell, Grid, Shown, format_interval, format_number, render_grid
 from placings.evaluation.scoring import give_scores, is_lower_better
 from placings.evaluation.significance import bootstrap_means, mean_known
 from placings.metrics.names import Metric
@@ -54,7 +54,7 @@ class Importance(Shown):
         """The first `top` features (None: all) as "text", "markdown", "latex" or "html"."""
         rows = []
         for place, name in enumerate(self.names[:top]):
-            cells = [Cell(name), Cell(f"{self.values[place]:.4g}")]
+            cells = [Cell(name), Cell(format_number(self.values[place]))]
             if self.low is not None and self.high is not None:
                 cells.append(Cell(format_interval(self.low[place], self.high[place])))
             rows.append(tuple(cells))

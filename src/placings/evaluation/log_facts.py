@@ -142,6 +142,16 @@ def estimate_mrr(searches: pd.DataFrame) -> Estimate:
     return Estimate(found.mean, low, high, found.count)
 
 
+def estimate_length(searches: pd.DataFrame) -> Estimate:
+    """The mean length of the queries, over sessions; its interval is cut at 0.
+
+    It is cut, not made on another scale: of a few sessions Student's t reaches far to both sides, and what it
+    says of the upper end stays as it is, while no query is shorter than nothing.
+    """
+    found = estimate_mean(searches["length"].to_numpy(), searches["session_id"])
+    return Estimate(found.mean, float(np.maximum(found.low, 0.0)), found.high, found.count)
+
+
 def count_click_ranks(
     rows: pd.DataFrame, by: str | None = None, *, deepest: int = 10, most: int = 8
 ) -> pd.DataFrame:
@@ -188,7 +198,7 @@ def measure_lengths(searches: pd.DataFrame, *, deepest: int = 10) -> pd.DataFram
     for rank in range(1, deepest + 2):
         part = clicked[ranks == rank]
         if len(part):
-            one = estimate_mean(part["length"].to_numpy(), part["session_id"])
+            one = estimate_length(part)
             found.append((rank, one.count, one.mean, one.low, one.high))
     return build_frame(found, columns=["rank", "searches", "mean", "low", "high"])
 
@@ -245,7 +255,7 @@ def compare_groups(searches: pd.DataFrame, by: str) -> pd.DataFrame:
     for name in order_groups(groups):
         part = searches[groups == name]
         mrr = estimate_mrr(part)
-        length = estimate_mean(part["length"].to_numpy(), part["session_id"])
+        length = estimate_length(part)
         found.append(
             {
                 "group": name, "searches": len(part), "share": len(part) / len(searches),

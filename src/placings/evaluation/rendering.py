@@ -183,6 +183,30 @@ def format_mean(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
+def format_number(value: float, digits: int = 4) -> str:
+    """A number of any size for people: so many digits that count, thousands apart; a dash when not known.
+
+    Only what is below 0.0001 has an exponent.
+
+    >>> [format_number(value, 3) for value in (2250.4, 12.345, 0.5, 0.00012345, 0.0, 0.0000012)]
+    ['2,250', '12.3', '0.5', '0.000123', '0', '1.2e-06']
+    >>> format_number(-1234567.8)
+    '−1,234,568'
+    """
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value) or value == 0.0:
+        return "0" if value == 0.0 else f"{value}".replace("-", "−")
+    size = abs(value)
+    if size < 1e-4:
+        text = f"{value:.{digits - 1}g}"
+    else:
+        places = max(0, digits - 1 - math.floor(math.log10(size)))
+        text = f"{value:,.{places}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−", 1) if value < 0 else text
+
+
 def format_difference(value: float) -> str:
     """With its sign, always."""
     return "-" if math.isnan(value) else f"{value:+.4f}".replace("-", "−")

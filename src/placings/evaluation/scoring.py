@@ -233,7 +233,7 @@ def give_scores(ranker_or_scores: Any, data: RankingData, what: str = "scores") 
         from placings.rankers.estimator import Ranker
 
         plain = isinstance(given, BaseEstimator) and not isinstance(given, Ranker)
-        given = given.predict(data.X if plain else data)
+        given = predict_lists(given, data.X, data.qid) if plain else given.predict(data)
     try:
         scores = as_scores(given)
     except BadInput as error:
@@ -241,6 +241,23 @@ def give_scores(ranker_or_scores: Any, data: RankingData, what: str = "scores") 
     if len(scores) != data.n_rows:
         raise BadInput(f"{what} must be one number for each of the {data.n_rows} rows. Got {len(scores)}.")
     return scores
+
+
+def predict_lists(estimator: Any, X: Any, qid: Any) -> Any:
+    """What an estimator predicts for rows of several lists; a ranker, also behind a pipeline, learns which.
+
+    scikit-learn hands `qid` on to no `predict`, and without it a ranker that looks at the list takes all
+    rows for one.
+    """
+    from sklearn.pipeline import Pipeline
+
+    from placings.rankers.estimator import Ranker
+
+    if isinstance(estimator, Ranker):
+        return estimator.predict(X, qid)
+    if isinstance(estimator, Pipeline) and len(estimator) > 1 and isinstance(estimator[-1], Ranker):
+        return estimator[-1].predict(estimator[:-1].transform(X), qid)
+    return estimator.predict(X)
 
 
 def name_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:

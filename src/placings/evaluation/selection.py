@@ -15,6 +15,7 @@ from placings.data.checks import check_weight, order_by_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
+from placings.evaluation.scoring import predict_lists
 from placings.metrics.names import Metric, metric
 
 ROUTING = (
@@ -48,7 +49,8 @@ class QueryScorer:
             y, qid = X.y if y is None else y, X.qid if qid is None else qid
         if qid is None:
             raise BadInput(f"scoring by query needs qid, one id a row. Got none. {ROUTING}")
-        scores = as_vector(estimator.predict(X), "scores")
+        given = estimator.predict(X) if isinstance(X, RankingData) else predict_lists(estimator, X, qid)
+        scores = as_vector(given, "scores")
         values, order, offsets = self._measure(scores, as_vector(y if y is not None else [], "y"), qid)
         known = ~np.isnan(values)
         if not known.any():

@@ -17,6 +17,7 @@ from placings.evaluation.rendering import (
     format_difference,
     format_interval,
     format_mean,
+    format_number,
     render_grid,
 )
 from placings.metrics.order import count_by_query
@@ -203,7 +204,7 @@ def _cut_bands(values: AnyArray) -> tuple[Ints, list[str]]:
 def _name_value(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+    return format_number(float(value), 6) if isinstance(value, float | np.floating) else str(value)
 
 
 def _is_missing(values: AnyArray) -> Bools:

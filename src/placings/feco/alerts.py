@@ -37,14 +37,18 @@ BANDS: tuple[tuple[float, Severity], ...] = (
     (0.10, "high"),
     (0.03, "medium"),
 )  # severity by drop × relative importance
+SHOWN = 5  # of each kind of remark
+SHIFTED = "coverage fell because the mix of segments shifted, hardly within them:"
+OVERALL = "coverage fell as a whole, and not by the mix of segments alone; no loss within them is sure:"
 
 
 @dataclass(frozen=True, eq=False)
 class Alerts:
     """What was found: `incidents` to act on, the `alerts` they consist of, and every judgement beside them.
 
-    `alerts` hold the states mild, severe, no data and mix shift; a shift in the mix is told but makes no
-    incident. `judged` and `not_judged` count features × segments × windows.
+    `alerts` hold the states mild, severe, no data, mix shift and overall drop; the last two, where only
+    coverage as a whole has surely fallen, are told but make no incident. `judged` and `not_judged` count
+    features × segments × windows.
     """
 
     alerts: tuple[Alert, ...]
@@ -57,8 +61,28 @@ class Alerts:
 
     @property
     def mix_shifts(self) -> tuple[Alert, ...]:
-        """The alerts of coverage that fell because the mix of segments shifted."""
+        """The alerts of coverage that fell, for the most part, because the mix of segments shifted."""
         return tuple(alert for alert in self.alerts if alert.state == "mix shift")
+
+    @property
+    def overall_drops(self) -> tuple[Alert, ...]:
+        """The alerts of coverage that surely fell as a whole: not by the mix alone, nor surely within."""
+        return tuple(alert for alert in self.alerts if alert.state == "overall drop")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What makes no incident but should be known, one line each: mix shifts, overall drops."""
+        lines = []
+        for text, told in ((SHIFTED, self.mix_shifts), (OVERALL, self.overall_drops)):
+            if not told:
+                continue
+            lines.append(text)
+            for alert in told[:SHOWN]:
+                where = name_segment(alert.segment)
+                lines.append(f"   {alert.feature} in {where} on {say_time(alert.window)} {alert.parts}")
+            if len(told) > SHOWN:
+                lines.append(f"   and {len(told) - SHOWN} more")
+        return tuple(lines)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each feature, segment and window, with its state (`ok` and `not judged` too).
@@ -81,25 +105,18 @@ class Alerts:
         }
 
     def table(self) -> str:
-        """The incidents as text, worst first, then the shifts in the mix, then what was looked at."""
+        """The incidents as text, worst first, then the remarks, then what was looked at."""
         lines = []
         for incident in self.incidents:
             days = f"{say_time(incident.flagged)} to {say_time(incident.last)}"
             still = ", still on" if incident.ongoing else ""
             lines += [f"{incident.number}. {incident.headline}"]
-            lines += [f"   severity {incident.severity}; alerts {days}{still}; {incident.runbook}"]
+            lines += [
+                f"   severity {incident.severity}; alerts {days}{still}; what to do: {incident.runbook}"
+            ]
         if not lines:
             lines = ["no incidents"]
-        shifts = self.mix_shifts
-        if shifts:
-            lines.append("coverage fell because the mix of segments shifted, not within a segment:")
-            for alert in shifts[:5]:
-                lines.append(
-                    f"   {alert.feature} in {name_segment(alert.segment)} on {say_time(alert.window)}: "
-                    f"{100 * alert.mix:.1f} points by mix, {100 * alert.drop:.1f} within"
-                )
-            if len(shifts) > 5:
-                lines.append(f"   and {len(shifts) - 5} more")
+        lines += self.remarks
         lines.append(
             f"{self.judged:,} judged and {self.not_judged:,} not (too little history or too few events)"
         )
@@ -187,7 +204,7 @@ def _list_alerts(
         at = (group, feature, window + begin)
         state = STATES[found.state[at]]
         lost = found.baseline[at] if state == "no data" else found.drop[at]
-        if state == "mix shift":
+        if state in ("mix shift", "overall drop"):
             lost += found.mix[at]
         score = float(max(lost, 0.0) * weight[feature])
         alerts.append(

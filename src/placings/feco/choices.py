@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from placings.data.engines import Source
 from placings.errors import BadInput, UnknownName
 from placings.feco.rules import is_hollow
 
+ABSENT = ("error", "dark")
 LOOKED_AT = 1000  # values of a text column among which one is sought that is no number
 
 
@@ -21,13 +23,15 @@ LOOKED_AT = 1000  # values of a text column among which one is sought that is no
 class Choice:
     """The features in the table's order (or as named), why other columns are none, and what was decided.
 
-    `hollow` are columns of text without a single value, if they turn out so (CSV tells no types).
+    `hollow` are columns of text without a single value, if they turn out so (CSV tells no types). `absent`
+    are features that were named and are no column of the table.
     """
 
     features: tuple[str, ...]
     left_out: Mapping[str, str]
     notes: tuple[str, ...] = ()
     hollow: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     order: tuple[str, ...] = field(default=(), repr=False)  # all columns
 
 
@@ -47,8 +51,11 @@ def choose_features(
     *,
     bundle: Any = None,
     ignore: Iterable[str] = (),
+    absent: str = "error",
 ) -> Choice:
     """The columns whose coverage is asked for; `parts` maps columns to what they are named as."""
+    if absent not in ABSENT:
+        raise UnknownName("meaning of an absent feature (absent=)", str(absent), ABSENT)
     table = source.table
     if features is None:
         return _take_numbers(source, parts, [check_column(source, name, "ignore") for name in ignore])
@@ -70,15 +77,27 @@ def choose_features(
         )
     if not names:
         raise BadInput("features must name at least one column. Got none.")
+    gone = [name for name in names if name not in table.columns] if absent == "dark" else []
+    if len(gone) == len(names) and not parts:  # nothing says that it is the right table
+        raise BadInput(
+            f"none of the features is a column of {source.name}: {_list_absent(gone, table.columns)}. "
+            f"Its columns are {', '.join(map(repr, table.columns[:12]))}. Is it the right file?"
+        )
     hollow = []
     for name in names:
+        if name in gone:
+            continue
         check_column(source, name, "features")
         if name in parts:
             raise BadInput(f"a column plays one part. {name!r} is named as a feature and as {parts[name]}.")
         if not _is_number(table[name].type()) and _refuse_text(source, name):
             hollow.append(name)
     left = {name: "not asked for" for name in table.columns if name not in names and name not in parts}
-    return Choice(tuple(names), {**_name_parts(parts), **left}, notes, tuple(hollow), tuple(table.columns))
+    if gone:
+        notes = (*notes, f"No column of the table, so covered nowhere: {_list_absent(gone, left)}.")
+    return Choice(
+        tuple(names), {**_name_parts(parts), **left}, notes, tuple(hollow), tuple(gone), tuple(table.columns)
+    )
 
 
 def rank_features(bundle: Any) -> tuple[list[str], str]:
@@ -151,11 +170,20 @@ def _take_numbers(source: Source, parts: Mapping[str, str], ignore: Sequence[str
             f"{', '.join(f'{n!r} ({t})' for n, t in list(source.table.schema().items())[:20])}. "
             "Text that holds numbers must be converted first."
         )
-    return Choice(tuple(features), left, (), tuple(hollow), tuple(source.table.columns))
+    return Choice(tuple(features), left, (), tuple(hollow), (), tuple(source.table.columns))
 
 
 def _name_parts(parts: Mapping[str, str]) -> dict[str, str]:
     return {name: f"named as {part}" for name, part in parts.items()}
+
+
+def _list_absent(absent: Sequence[str], columns: Iterable[str], most: int = 12) -> str:
+    """Features that are no columns, each with the name that it may have now."""
+    told = []
+    for name in absent[:most]:
+        near = get_close_matches(name, list(columns), 1)
+        told.append(f"{name!r} (is it {near[0]!r} now?)" if near else repr(name))
+    return ", ".join(told) + (f" and {len(absent) - most} more" if len(absent) > most else "")
 
 
 def _is_number(kind: Any) -> bool:

@@ -265,8 +265,8 @@ class Run:
                 found[drop].coverages.append(left)
                 yield dark
 
-        value, rowwise = self.asked["value"], self.subject.rowwise
-        scored = score_each(self.subject.predict, self.test, name, mask(), value, rowwise=rowwise)
+        value, reach = self.asked["value"], self.subject.reach
+        scored = score_each(self.subject.predict, self.test, name, mask(), value, reach=reach)
         for (_, drop), predictions in zip(asked, scored, strict=True):
             self.judge.note(found[drop], predictions)
         return found

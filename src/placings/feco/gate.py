@@ -15,6 +15,7 @@ from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
 from placings.evaluation.rendering import Cell, Grid, Shown, render_grid
 from placings.feco.incidents import name_segment, name_some, say_time
+from placings.feco.intervals import wilson_interval
 from placings.feco.limits import Limit, Limits
 from placings.feco.references import (
     count_frame,
@@ -29,8 +30,8 @@ from placings.feco.results import draw_bar
 if TYPE_CHECKING:
     import pandas as pd
 
-State = Literal["below", "no data", "low", "few events", "ok"]
-STATES: tuple[State, ...] = ("below", "no data", "low", "few events", "ok")  # the worst first
+State = Literal["absent", "below", "no data", "low", "few events", "ok"]
+STATES: tuple[State, ...] = ("absent", "below", "no data", "low", "few events", "ok")  # the worst first
 NO_DATA = ("fail", "warn", "ignore")
 NO_DATA_SHARE = 0.05  # of the usual events: below it a window has no data
 
@@ -39,8 +40,9 @@ NO_DATA_SHARE = 0.05  # of the usual events: below it a window has no data
 class Finding:
     """One limit held against one window (`window` None: everything together).
 
-    `state`: "below" its limit, surely (the whole interval lies below); "low", measured below, but it may be
-    chance; "ok"; "no data"; "few events", below `min_events`, so not judged.
+    `state`: "absent", no column of the data, so that its coverage is 0; "below" its limit, surely (the whole
+    interval lies below); "low", measured below, but it may be chance; "ok"; "no data"; "few events", below
+    `min_events`, so not judged.
     """
 
     limit: Limit
@@ -63,6 +65,8 @@ class Finding:
         limit = f"limit {_percent(self.limit.limit)}"
         if self.limit.reference is not None:
             limit += f", reference {_percent(self.limit.reference)}"
+        if self.state == "absent":
+            return f"{self.limit.feature}: absent, no such column ({self.events:,} events; {limit})"
         if self.state == "no data":
             return f"{self.limit.feature} in {self.where}: no data ({self.events:,} events; {limit})"
         seen = f"{_percent(self.coverage)} ({_percent(self.low)} – {_percent(self.high)})"
@@ -97,12 +101,12 @@ class Verdict(Shown):
     @property
     def judged(self) -> int:
         """How many findings are a judgement: neither without data nor with too few events."""
-        return sum(finding.state in ("ok", "low", "below") for finding in self.findings)
+        return sum(finding.state in ("ok", "low", "below", "absent") for finding in self.findings)
 
     @property
     def failures(self) -> tuple[Finding, ...]:
         """The findings that close the gate."""
-        states = ("below", "no data") if self.no_data == "fail" else ("below",)
+        states = ("absent", "below", "no data") if self.no_data == "fail" else ("absent", "below")
         return tuple(finding for finding in self.findings if finding.state in states)
 
     @property
@@ -192,8 +196,9 @@ def check_coverage(
       fewer than 5 % of the usual): "fail", for a gate that saw nothing vouches for nothing, "warn", "ignore".
     - `watermark`: up to when the log is complete. A window that ends after it is not judged.
 
-    A feature that a table lacks is an error with the nearest name; in a frame it is "no data". Segments
-    without a limit are noted.
+    A feature that is no column of the table is "absent": its coverage is 0 everywhere, which closes the gate
+    whatever `no_data` says. A table that has no column of those named is an error; in a coverage
+    frame, a feature that was not counted is "no data". Segments without a limit are noted.
 
     >>> log = {"search": range(200), "price": [0.0] * 100 + [1.0] * 100}
     >>> verdict = check_coverage(log, {"features": {"price": {"limit": 0.8}}})
@@ -217,9 +222,10 @@ def check_coverage(
     counting.setdefault("rule", held.rules)
     notes = list(held.notes)
     if isinstance(table, RankingData):
-        frame, found = count_ranking(table, held), None
+        (frame, absent), found = count_ranking(table, held), None
     else:
-        frame, found = count_frame(table, list(held.features), counting)
+        frame, found = count_frame(table, list(held.features), {"absent": "dark", **counting})
+        absent = () if found is None else found.absent
     by = find_by(frame)
     if held.by and not by and isinstance(table, RankingData):
         whole = tuple(entry for entry in held.entries if not entry.segment)
@@ -237,7 +243,9 @@ def check_coverage(
         _judge(entry, window, rows.get((*entry.key, window)), timed=windows != [None])
         for window in windows
         for entry in held.entries
+        if entry.feature not in absent
     ]
+    findings += _tell_absent(frame, absent, held)
     findings.sort(key=_rank)
     if late:
         notes.append(f"Not finished by the watermark, so not judged: {name_some(list(map(say_time, late)))}.")
@@ -251,6 +259,18 @@ def check_coverage(
 # -- judging ------------------------------------------------------------------------------------------------
 
 Row = tuple[float, float, float, int]  # coverage, low, high, events
+
+
+def _tell_absent(frame: pd.DataFrame, absent: Sequence[str], held: Limits) -> list[Finding]:
+    """One finding for each feature that is no column, whatever segments and windows there are."""
+    found = []
+    for name in absent:
+        entries = [entry for entry in held.entries if entry.feature == name]
+        entry = next((entry for entry in entries if not entry.segment), entries[0])
+        events = int(frame.loc[frame["feature"] == name, "events"].sum())
+        high = float(wilson_interval(0, events)[1]) if events else float("nan")
+        found.append(Finding(replace(entry, segment={}), None, "absent", 0.0, 0.0, high, events))
+    return found
 
 
 def _judge(entry: Limit, window: Any, row: Row | None, *, timed: bool) -> Finding:

@@ -123,7 +123,7 @@ def update_history(
     """
     home = Path(path)
     length = parse_window(window)
-    margin = parse_window(late)
+    margin = parse_window(late, "late")
     mark = as_second(datetime.now(UTC) if watermark is None else watermark, "watermark")
     names = [by] if isinstance(by, str) else list(by or ())
     with opened(table, engine) as source:
@@ -160,7 +160,8 @@ def update_history(
             continue
         found = coverage(
             table, chosen, rule=rule, event=event, within=within, by=names or None, time=time, window=window,
-            zone=zone, since=begin, until=end, position=position, sample=sample, engine=engine, **others,
+            zone=zone, since=begin, until=end, position=position, sample=sample, engine=engine,
+            absent="dark" if done else "error", **others,
         )  # fmt: skip
         kept = history.store.put(
             found, watermark=datetime.fromtimestamp(mark, UTC), since=begin, until=end, step=window

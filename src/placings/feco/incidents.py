@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-State = Literal["ok", "mild", "severe", "no data", "mix shift", "not judged"]
+from placings.feco.judgements import MOST
+from placings.feco.runbook import COMMAND
+
+State = Literal["ok", "mild", "severe", "no data", "mix shift", "overall drop", "not judged"]
 Severity = Literal["low", "medium", "high"]
 
-RUNBOOK = "docs/coverage_alerts.md"
-ANCHORS: dict[str, str] = {
-    "severe": "a-severe-drop",
-    "mild": "a-mild-drop",
+RUNBOOK: dict[str, str] = {  # the entry of each state
+    "severe": "severe-drop",
+    "mild": "mild-drop",
     "no data": "no-data",
-    "mix shift": "a-shift-in-the-mix",
+    "mix shift": "mix-shift",
+    "overall drop": "overall-drop",
 }
+NOTABLE_MIX = 0.01  # a point of coverage
 GRAVE = ("mild", "no data", "severe")  # from the least to the worst
 
 
@@ -52,8 +56,21 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """Where the docs say what to do."""
-        return f"{RUNBOOK}#{ANCHORS[self.state]}"
+        """The command that prints what to do."""
+        return f"{COMMAND} {RUNBOOK[self.state]}"
+
+    @property
+    def parts(self) -> str:
+        """How many points coverage fell as a whole, and how many of them by the mix and within segments."""
+        fall, mix, within = (100 * part for part in (self.mix + self.drop, self.mix, self.drop))
+        by_mix = f"{mix:.1f} by a shift in the mix" if mix >= 0 else f"the mix made up for {-mix:.1f}"
+        inside = (
+            f"{within:.1f} within segments" if within >= 0 else f"within segments it rose by {-within:.1f}"
+        )
+        if self.state == "mix shift":
+            return f"fell by {fall:.1f} points: {by_mix}, {inside}"
+        both = mix > (1.0 - MOST) * fall
+        return f"fell by {fall:.1f} points{', by both' if both else ''}: {inside}, {by_mix}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not known is None."""
@@ -96,8 +113,8 @@ class Incident:
 
     @property
     def runbook(self) -> str:
-        """Where the docs say what to do."""
-        return f"{RUNBOOK}#{ANCHORS[self.state]}"
+        """The command that prints what to do."""
+        return f"{COMMAND} {RUNBOOK[self.state]}"
 
     @property
     def headline(self) -> str:
@@ -110,10 +127,12 @@ class Incident:
         worst = max(
             (alert for alert in self.alerts if alert.state == self.state), key=lambda alert: alert.drop
         )
-        return (
-            f"{self.state} drop of {what} in {where} since {since}: "
-            f"{worst.feature} {100 * worst.baseline:.0f} % → {100 * worst.coverage:.0f} %"
-        )
+        seen = f"{100 * worst.baseline:.0f} % → {100 * worst.coverage:.0f} %"
+        lost = f"{worst.feature} {seen}"
+        if abs(worst.mix) >= NOTABLE_MIX:  # what is seen is not what was lost
+            lost = f"{worst.feature} lost {100 * worst.drop:.0f} points within segments; "
+            lost += f"together with a shift in their mix {seen}"
+        return f"{self.state} drop of {what} in {where} since {since}: {lost}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -1,4 +1,4 @@
-"""Each window of each feature and segment against its baseline: ok, mild, severe, no data, mix shift."""
+"""Each window of each feature and segment against its baseline: ok, mild, severe, no data, …"""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from placings.arrays import Bools, Floats, Ints
 from placings.errors import BadInput
 from placings.feco.baselines import Baseline, Grid, estimate_baseline
 
-STATES = ("not judged", "ok", "mild", "severe", "no data", "mix shift")
-NOT_JUDGED, OK, MILD, SEVERE, NO_DATA, MIX_SHIFT = range(6)
+STATES = ("not judged", "ok", "mild", "severe", "no data", "mix shift", "overall drop")
+NOT_JUDGED, OK, MILD, SEVERE, NO_DATA, MIX_SHIFT, OVERALL_DROP = range(7)
 MIN_DOF = 5
+MOST = 0.75  # of a fall: if the mix makes so much of it, it is a shift in the mix
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,9 @@ def judge_windows(grid: Grid, rules: AlertSettings) -> Verdicts:
         found.baseline[..., place] = np.where(known, base.level, np.nan)
         recent.append((judged, suspicious))
         state = np.where(judged, OK, NOT_JUDGED)
-        state[judged & measured["shifted"] & ~suspicious] = MIX_SHIFT
+        fell = judged & measured["fell"] & ~suspicious
+        state[fell] = OVERALL_DROP
+        state[fell & measured["mostly_mix"]] = MIX_SHIFT
         state[suspicious & (_count_recent(recent, rules.of_windows) >= rules.mild_windows)] = MILD
         state[suspicious & (measured["high"] >= rules.severe_drop) & (measured["q"] <= rules.severe_fdr)] = (
             SEVERE
@@ -141,7 +144,11 @@ def judge_windows(grid: Grid, rules: AlertSettings) -> Verdicts:
 def _measure_drop(
     grid: Grid, place: int, base: Baseline, judged: Bools, rules: AlertSettings
 ) -> dict[str, Any]:
-    """Drop, interval, p and q of one window `[groups, features]`, and where the mix alone explains a drop."""
+    """Drop, interval, p and q of one window `[groups, features]`.
+
+    `fell` says where the whole change, the mix included, would be suspicious; `mostly_mix` where the mix
+    makes most of it.
+    """
     from scipy.special import stdtr, stdtrit
 
     coverage, events = grid.coverage[..., place], grid.events[..., place]
@@ -169,7 +176,8 @@ def _measure_drop(
         "mix": np.where(judged, change - within, np.nan),
         "p": p,
         "q": control_discoveries(p),
-        "shifted": (change - reach > rules.min_drop) & (q_change <= rules.fdr),
+        "fell": (change - reach > rules.min_drop) & (q_change <= rules.fdr),
+        "mostly_mix": change - within >= MOST * change,
     }
 
 

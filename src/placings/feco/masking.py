@@ -26,6 +26,8 @@ CANDIDATES = ("covered", "all")
 GOLDEN = 0.6180339887498949  # its multiples, without their whole parts, spread evenly over [0, 1)
 TEST, TRAIN, VALID = range(3)  # each part of the data draws its masks from a stream of its own
 
+ROW_LIBRARIES = ("sklearn", "lightgbm", "xgboost", "catboost")  # their estimators treat each row by itself
+
 Rule = str | float
 
 
@@ -303,29 +305,66 @@ def score_each(
     masks: Iterable[Bools],
     value: float,
     *,
-    rowwise: bool,
+    reach: str,
 ) -> Iterator[Floats]:
-    """Scores under each mask `[rows]` of one feature.
+    """Scores under each mask `[rows]` of one feature; `reach` (see `find_reach`) says what they hang on.
 
-    Where a row's score depends on that row alone, two passes are enough for any number of masks: one over
-    the data as they are and one with the feature dark in every row; a mask picks from the two.
+    Two passes go a long way: one over the data as they are and one with the feature dark in every row. Where
+    a score hangs on its "row", a mask picks from the two. Where it hangs on the "list", the mask picks for
+    every list that is wholly dark or wholly untouched, and lists that are dark in part are scored again.
+    Where it may hang on all "data", every mask is scored anew.
     """
-    if not rowwise:
+    if reach == "data":
         yield from (predict(darken(data, {feature: mask}, value)) for mask in masks)
         return
     whole = predict(data)
     dark = predict(darken(data, {feature: np.ones(data.n_rows, dtype=np.bool_)}, value))
+    column = take_column(data.X, data._place(feature))
+    changes = ~np.isnan(column) if np.isnan(value) else column != value  # a mask does nothing to other rows
+    can_change = count_by_query(changes, data.offsets)
     for mask in masks:
-        chosen = mask if whole.ndim == 1 else mask[:, None]
-        yield np.where(chosen, dark, whole)
+        if reach == "row":
+            yield np.where(mask if whole.ndim == 1 else mask[:, None], dark, whole)
+            continue
+        changed = count_by_query(changes & mask, data.offsets)
+        scores = np.where((changed > 0)[data.query_index], dark, whole)
+        in_part = (changed > 0) & (changed < can_change)  # [queries]
+        if in_part.any():
+            rows = in_part[data.query_index]
+            scores[rows] = predict(darken(data[np.flatnonzero(in_part)], {feature: mask[rows]}, value))
+        yield scores
 
 
-def is_rowwise(ranker: Any) -> bool:
-    """Whether a row's score depends on that row alone: so of every ranker here, and of scikit-learn's."""
-    from sklearn.base import BaseEstimator
+def find_reach(ranker: Any) -> str:
+    """What a row's score hangs on: that "row" alone, the rows of its "list", or all "data" it is asked with.
 
+    A ranker of this library knows (`looks_at_list`). Estimators of scikit-learn and of the tree libraries
+    score rows one by one, pipelines of them too. Of any other object nothing is known: "data".
+    """
     from placings.rankers.estimator import Ranker
 
     if isinstance(ranker, Ranker):
-        return type(ranker).predict is Ranker.predict
-    return isinstance(ranker, BaseEstimator)
+        return "list" if ranker.looks_at_list else "row"
+    return "row" if _scores_rows(ranker) else "data"
+
+
+def _scores_rows(estimator: Any) -> bool:
+    """Whether an estimator, and each one inside it, is known to treat every row by itself."""
+    from sklearn.base import BaseEstimator
+    from sklearn.preprocessing import FunctionTransformer
+
+    from placings.rankers.estimator import Ranker
+    from placings.transforms import Transform
+
+    if not isinstance(estimator, BaseEstimator):
+        return False
+    inside = [each for each in estimator.get_params(deep=True).values() if isinstance(each, BaseEstimator)]
+    for each in (estimator, *inside):
+        if isinstance(each, Ranker | Transform):  # not fitted, as in a ColumnTransformer: it may look
+            if getattr(each, "looks_at_list" if isinstance(each, Ranker) else "_per_query", True):
+                return False
+        elif type(each).__module__.partition(".")[0] not in ROW_LIBRARIES or (
+            isinstance(each, FunctionTransformer) and each.func is not None
+        ):
+            return False
+    return True

@@ -202,8 +202,10 @@ def count_frame(
     return found.to_pandas(), found
 
 
-def count_ranking(data: RankingData, limits: Limits) -> pd.DataFrame:
-    """The coverage frame of ranking data, counted as the limits say: queries are the events.
+def count_ranking(data: RankingData, limits: Limits) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The coverage frame of ranking data, counted as the limits say, and the features that they lack.
+
+    Queries are the events. A feature that the data lack is covered nowhere; if they lack all, it is an error.
 
     Segments that the data lack are left out, and so is the time: training data are judged as a whole.
     """
@@ -214,17 +216,22 @@ def count_ranking(data: RankingData, limits: Limits) -> pd.DataFrame:
     within, event = limits.counting.get("within", "any"), limits.counting.get("event")
     if within not in ("any", "rows"):
         raise BadInput(f"limits with within={within!r} are for logs. Training data need 'any' or 'rows'.")
-    for name in limits.features:
-        if name not in data.feature_names:
-            raise UnknownName(f"feature of {limits.source} in the data named", name, data.feature_names)
+    absent = [name for name in limits.features if name not in data.feature_names]
+    if len(absent) == len(limits.features):
+        raise UnknownName(f"feature of {limits.source} in the data named", absent[0], data.feature_names)
     by = list(limits.by) if set(limits.by) <= set(data.segments) else None
     unit = "row" if within == "rows" or event is None else "event"
     parts: dict[Rule, list[str]] = {}
     for name, rule in limits.rules.items():
-        parts.setdefault(rule, []).append(name)
+        if name not in absent:
+            parts.setdefault(rule, []).append(name)
     counted = [summarise_coverage(data, names, by=by, unit=unit, rule=rule) for rule, names in parts.items()]
+    some = counted[0][counted[0]["feature"] == counted[0]["feature"].iloc[0]]
+    _, high = wilson_interval(0 * some["events"], some["events"])
+    nothing = some.assign(coverage=0.0, low=0.0, high=high, covered=0)
+    counted += [nothing.assign(feature=name) for name in absent]
     whole: pd.DataFrame = pd.concat(counted, ignore_index=True)
-    return whole
+    return whole, tuple(absent)
 
 
 def find_by(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class Correlations:
         rows = tuple(
             (Cell(each.feature), Cell(format_difference(each.pearson)),
              Cell(format_interval(each.low, each.high, signed=True)), Cell(format_difference(each.spearman)),
-             Cell(f"{each.slope:+.2e}".replace("-", "−")))
+             Cell(f"{each.slope:+.6f}".replace("-", "−")))
             for each in self.found
         )  # fmt: skip
         header = ("feature", "Pearson", "95% interval", "Spearman", "per point of coverage")
@@ -153,7 +153,7 @@ def correlate_coverage(
                 masks.append(units.spread(order.first(step) if step else order.units[:0]))
                 coverages.append(float(left.mean()))
                 keys.append((step, draw))
-        scored = score_each(subject.predict, test, name, masks, fill, rowwise=subject.rowwise)
+        scored = score_each(subject.predict, test, name, masks, fill, reach=subject.reach)
         values = np.stack([judge(scores, test.y, test.offsets) for scores in scored], axis=1)
         values = values[~np.isnan(values).any(axis=1)]  # [queries, copies]
         if not len(values):

@@ -45,6 +45,7 @@ class Coverage(Shown):
     level: float = 0.95
     engine: str = "duckdb"
     notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # features that are no column of the table
 
     def to_pandas(self) -> pd.DataFrame:
         """The coverage frame (a copy): feature, segments, window, coverage, low, high, events, covered."""
@@ -102,7 +103,7 @@ class Coverage(Shown):
             "features": list(self.features), "left_out": dict(self.left_out), "rules": dict(self.rules),
             "thresholds": dict(self.thresholds), "by": list(self.by), "unit": self.unit,
             "window": self.window, "zone": self.zone, "level": self.level, "engine": self.engine,
-            "notes": list(self.notes),
+            "absent": list(self.absent), "notes": list(self.notes),
             "rows": [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")],
         }  # fmt: skip
 

@@ -171,7 +171,7 @@ class _Bench:
         """What each query loses `[queries]` when these parts of one feature go dark."""
         masks = [self.mask(case, parts, draw) for draw in range(self.draws)]
         scored = score_each(
-            self.subject.predict, self.data, case.feature, masks, self.value, rowwise=self.subject.rowwise
+            self.subject.predict, self.data, case.feature, masks, self.value, reach=self.subject.reach
         )
         return self._average(scored)
 

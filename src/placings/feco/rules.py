@@ -14,6 +14,7 @@ import numpy as np
 from placings.bundle import MANIFEST, read_bundle
 from placings.data.quality import COVERAGE_RULES
 from placings.errors import BadBundle, BadFile, BadInput, UnknownName
+from placings.evaluation.rendering import format_number
 
 if TYPE_CHECKING:
     from placings.data.engines import Source
@@ -87,9 +88,9 @@ def describe_rule(rule: Rule, threshold: float | None = None) -> str:
     'above its mean, 2.5'
     """
     if isinstance(rule, float | int):
-        return f"above {rule:g}"
+        return f"above {format_number(rule, 6)}"
     if rule in LEARNED:
-        return f"above its {rule}" + ("" if threshold is None else f", {threshold:g}")
+        return f"above its {rule}" + ("" if threshold is None else f", {format_number(threshold, 6)}")
     return {"non_zero": "present and not 0", "positive": "above 0", "non_null": "present"}[rule]
 
 

@@ -45,6 +45,7 @@ def coverage(
     reference: Table | None = None,
     sample: Plan | None = None,
     level: float = 0.95,
+    absent: str = "error",
     engine: Engine = None,
 ) -> Coverage:
     """FeCo of each feature: the share of events in which it is covered, with an interval.
@@ -68,6 +69,8 @@ def coverage(
       row. Naive times are UTC. `zone` says where days begin. `since` and `until` (not included) keep
       rows of that time, and have windows without events said.
     - `sample`: a `Plan`; only the events that it picks are counted.
+    - `absent`: a named feature that is no column of the table is an "error", or counts as "dark", covered
+      in no event. If none is a column, nor any other column is named, it is an error in any case.
 
     Intervals are Wilson's at `level`, over events; for "rows" see `cluster_interval`. An empty table, or a
     window without events, has coverage NaN and 0 events. Columns left out of the features, thresholds and
@@ -88,22 +91,29 @@ def coverage(
         segments = _name_segments(source, by, position)
         parts = _name_parts(source, event, time, segments, label, position)
         unit = parse_within(within, event, position)
-        chosen = choose_features(source, features, parts, bundle=bundle, ignore=ignore)
-        known = find_rules(rule, source.table.columns)
+        chosen = choose_features(source, features, parts, bundle=bundle, ignore=ignore, absent=absent)
+        known = find_rules(rule, [*source.table.columns, *chosen.absent])
         rules = {name: known[name] for name in chosen.features}
         rows = _keep_rows(source, time, since, until, zone)
         if sample is not None:
             rows = _take_sample(rows, sample, time, event, zone, source)
         cut, seconds = _cut_time(source, rows, time, window, zone)
-        thresholds = _find_thresholds(source, rows, rules, reference, engine)
+        there = {name: one for name, one in rules.items() if name not in chosen.absent}
+        thresholds = _find_thresholds(source, rows, there, reference, engine)
+        some = rows[rows.columns[0]]
+        nowhere = some.isnull() & some.notnull()  # a column that is false in every row
         conditions = [
-            rows[name].notnull()
+            nowhere
+            if name in chosen.absent
+            else rows[name].notnull()
             if name in chosen.hollow
             else covered_where(rows[name], one, thresholds.get(name))
             for name, one in rules.items()
         ]
         positive = [
-            n for n, name in enumerate(rules) if rules[name] == "positive" and name not in chosen.hollow
+            n
+            for n, name in enumerate(rules)
+            if name in there and rules[name] == "positive" and name not in chosen.hollow
         ]
         signed = {n: as_number(rows[chosen.features[n]]) for n in positive}
         asked = count_covered(
@@ -251,7 +261,11 @@ def _describe_dark(
     """Which features that are covered nowhere have no value at all; their columns alone are read again."""
     if not tally.frame["events"].any():
         return []
-    dark = [name for name, total in zip(choice.features, tally.totals, strict=True) if total == 0]
+    dark = [
+        name
+        for name, total in zip(choice.features, tally.totals, strict=True)
+        if total == 0 and name not in choice.absent
+    ]
     asked = {
         f"v{n}": covered_where(rows[name], "non_null").cast("int8").max()
         for n, name in enumerate(dark)
@@ -308,5 +322,5 @@ def _finish(
         frame, features, left, {name: rules[name] for name in features},
         {name: value for name, value in thresholds.items() if name in features}, segments, unit.describe(),
         window if cut is not None else None, cut.zone if cut is not None else "UTC", level, source.engine,
-        (*choice.notes, *warned, *tally.notes, *dark),
+        (*choice.notes, *warned, *tally.notes, *dark), choice.absent,
     )  # fmt: skip

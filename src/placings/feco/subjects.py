@@ -16,9 +16,9 @@ from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
 from placings.evaluation.contest import NOT_RANDOM
 from placings.evaluation.importance import Importance, rank_importance
-from placings.evaluation.scoring import give_scores
+from placings.evaluation.scoring import give_scores, predict_lists
 from placings.feco.effects import sort_importance
-from placings.feco.masking import is_rowwise
+from placings.feco.masking import find_reach
 
 RESPONSES = ("predict", "predict_proba", "decision_function")
 TOP = re.compile(r"(random:)?top:([1-9][0-9]*)")
@@ -55,8 +55,9 @@ class Subject:
         return isinstance(self.ranker, BaseEstimator) and not isinstance(self.ranker, Ranker)
 
     @cached_property
-    def rowwise(self) -> bool:
-        return is_rowwise(self.ranker)
+    def reach(self) -> str:
+        """What a row's score hangs on: "row", "list" or "data"."""
+        return find_reach(self.ranker)
 
     @property
     def is_random(self) -> bool:
@@ -74,7 +75,11 @@ class Subject:
             if self.response_method != "predict":
                 raise BadInput("response_method is for scikit-learn's estimators; a ranker has predict.")
             return give_scores(self.ranker, data)
-        found = np.asarray(getattr(self.ranker, self.response_method)(self._as_input(data)))
+        rows = self._as_input(data)
+        if self.response_method == "predict":
+            found = np.asarray(predict_lists(self.ranker, rows, data.qid))
+        else:
+            found = np.asarray(getattr(self.ranker, self.response_method)(rows))
         if found.ndim == 2 and found.shape[1] == 2:
             found = found[:, 1]
         if len(found) != data.n_rows:

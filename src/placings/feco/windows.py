@@ -112,7 +112,7 @@ def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Cut
     return Cut(seconds, zone, tuple(shifts), tuple(offsets), tuple(days), tuple(midnights))
 
 
-def parse_window(window: str) -> int:
+def parse_window(window: str, name: str = "window") -> int:
     """The seconds of "10m", "1h", "1d", "7d" or "1w": whole days, or what divides a day.
 
     >>> parse_window("6h")
@@ -120,11 +120,11 @@ def parse_window(window: str) -> int:
     """
     found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", window.lower()) if isinstance(window, str) else None
     if found is None or found[2] not in UNITS or int(found[1]) == 0:
-        raise BadInput(f"window must be a length such as '10m', '1h', '1d' or '1w'. Got {window!r}.")
+        raise BadInput(f"{name} must be a length such as '10m', '1h', '1d' or '1w'. Got {window!r}.")
     seconds = int(found[1]) * UNITS[found[2]]
     if (DAY % seconds if seconds < DAY else seconds % DAY) != 0:
         raise BadInput(
-            f"window must divide a day or be whole days, so that days begin with one. Got {window!r}."
+            f"{name} must divide a day or be whole days, so that days begin with one. Got {window!r}."
         )
     return seconds
 

@@ -60,6 +60,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Scores of rows that stand query by query; for rankers that look at whole lists."""
         return self._score(X)
 
+    def _looks_at_list(self) -> bool:
+        """Whether a row's score depends on the other rows of its list; to be assumed of `_score_lists`."""
+        return type(self)._score_lists is not Ranker._score_lists
+
     def _give_weights(self) -> dict[str, bytes]:
         """The fitted state as files, name → content, in the library's own format; never pickled."""
         raise NotImplementedError
@@ -129,6 +133,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         out = np.empty(features.shape[0], dtype=np.float64)
         out[order] = self._score_lists(features[order], offsets)
         return out
+
+    @property
+    def looks_at_list(self) -> bool:
+        """Whether a row's score depends on the other rows of its list, not on that row alone.
+
+        It never depends on rows of another list. A ranker with a `predict` of its own is taken to look.
+        """
+        return type(self).predict is not Ranker.predict or self._looks_at_list()
 
     def score(self, X: Any, y: ArrayLike | None = None, *, qid: Any = None) -> float:
         """The mean NDCG@10 over queries with something relevant; NaN if there is none."""

@@ -169,7 +169,8 @@ class NeuralRanker(Ranker):
 
         The path leads from the row whose features are all missing (its score is the last column, the bias) to
         the row itself, straight in the space of *transformed* features, where a step of the CDF has a slope
-        too. 64 points of it leave a small remainder, which is shared out by size.
+        too. 64 points of it leave a small remainder, which is shared out by size. With `query_minmax` a
+        list's rows are scaled together, so give a RankingData; rows of an array are one list.
 
         Sundararajan, Taly and Yan: Axiomatic attribution for deep networks, ICML 2017.
         """
@@ -186,7 +187,8 @@ class NeuralRanker(Ranker):
             raise BadInput("contributions need one column for each feature; this transform adds indicators.")
         from placings.training.attribution import attribute_rows
 
-        return attribute_rows(self.network_, as_dense(self._as_features(X)))
+        offsets = X.offsets if isinstance(X, RankingData) else None
+        return attribute_rows(self.network_, as_dense(self._as_features(X)), offsets)
 
     def export_onnx(
         self, path: str | Path, *, opset: int | None = None, digest: str | None = None
@@ -262,6 +264,9 @@ class NeuralRanker(Ranker):
 
             X = pass_sparse(self.transform_, X)
         return score_rows(self.network_, X, offsets)
+
+    def _looks_at_list(self) -> bool:
+        return bool(self.network_.needs_lists or self.transform_._per_query)
 
     def _missing_policy(self) -> str:
         return f"missing values are filled by the transform: {self.transform_.missing}"

@@ -64,6 +64,11 @@ class OriginalOrder(Ranker):
     def _score(self, X: Matrix) -> AnyArray:
         return -np.arange(1.0, X.shape[0] + 1)
 
+    @property
+    def looks_at_list(self) -> bool:
+        """No: it looks at no feature at all."""
+        return False
+
     def _give_weights(self) -> dict[str, bytes]:
         return {}
 

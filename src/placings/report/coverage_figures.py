@@ -8,7 +8,7 @@ import numpy as np
 
 from placings.errors import BadInput
 from placings.feco.effects import WHERE, Degradation
-from placings.report.figures import BAR, INK, PALE, finish_figure, start_figure
+from placings.report.figures import BAR, INK, PALE, finish_figure, put_legend, start_figure
 from placings.report.rank_figures import COLOURS, STYLES
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def draw_importances(importances: pd.DataFrame, masked: str, drop: float, *, top
     axes.barh(places - 0.2, shown["after"], height=0.38, color=BAR, label=f"{masked} dropped by {drop:.0%}")
     axes.set_yticks(places, [str(name).replace("$", r"\$") for name in shown["feature"]])
     axes.set(xlabel="importance")
-    axes.legend(fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
+    put_legend(axes, columns=2, size=8)
     return finish_figure(figure)
 
 

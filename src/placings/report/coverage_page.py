@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.feco.incidents import name_segment, say_time
+from placings.evaluation.rendering import format_number
+from placings.feco.alerts import SHIFTED
+from placings.feco.incidents import RUNBOOK, name_segment, say_time
 from placings.feco.results import Coverage
+from placings.feco.runbook import ENTRIES
 from placings.report.pages import write_page
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ PANELS = 24  # features with a trend of their own
 FEW = 6  # features of the cold start, whose groups differ most
 MOVED = 12
 WIDEST = 24  # segments of the heat map
+SHOWN = 5  # reasons of a verdict at the top; the table has all
 SPAN = 7  # windows of "lately"
 NOTABLE = 0.03
 HEAT = (
@@ -75,8 +79,11 @@ def write_coverage_page(
     drawn: dict[str, Any] = {
         "title": title,
         "subtitle": _describe_log(found, frame),
+        "gate": None if verdict is None else _tell_gate(verdict),
         "verdict": None if verdict is None else verdict.table("html", top=30),
         "incidents": None if alerts is None else [_tell(incident) for incident in alerts.incidents],
+        "remarks": [] if alerts is None else _tell_remarks(alerts),
+        "runbook": [] if alerts is None else _list_steps(alerts),
         "alert_note": "" if alerts is None else alerts.table().splitlines()[-1],
         "timed": timed,
         "weighed": importances is not None,
@@ -86,7 +93,7 @@ def write_coverage_page(
         "trends": trends,
         "trends_note": trends_note,
         "heat": heat,
-        "heat_note": HEAT if timed else "Coverage in each segment.",
+        "heat_note": _note_heat(heat, timed),
         "places_of": places_of,
         "risk": None if risk is None else risk.table("html"),
         "notes": _list_notes(found),
@@ -112,7 +119,10 @@ def _draw_trends(
     pooled = _pool_features(frame, found.by, pool_segments)
     whole = measure_trend(pooled, average=length, watermark=watermark, step=found.window)
     parts = frame if found.by else None
-    shown = list(order)[:PANELS]
+    hit = {
+        name for incident in (alerts.incidents if alerts is not None else ()) for name in incident.features
+    }
+    shown = sorted(order, key=lambda name: name not in hit)[:PANELS]  # what an incident names is drawn
     figure = draw_trends(whole.frame, parts, by=found.by, alerts=alerts, features=shown)
     text = f"Percent of events. Dots: {found.window} windows; line: moving average over {length}"
     text += "; pale: each segment" if found.by else ""
@@ -139,27 +149,77 @@ def _pool_features(frame: pd.DataFrame, by: Sequence[str], pool: Any) -> pd.Data
 def _draw_heat(
     frame: pd.DataFrame, by: Sequence[str], order: Sequence[str], moved: Sequence[Mover], timed: bool
 ) -> dict[str, Any]:
+    """Features × segments, the darkest of both first, so that what is wrong is in the corner one looks at."""
     if timed:
         frame = frame[frame["window"].isin(np.sort(frame["window"].unique())[-SPAN:])]
     sums = frame.groupby(["feature", *by], sort=False, dropna=False)[["events", "covered"]].sum()
-    shares: dict[tuple[str, str], float] = {}
+    counts: dict[tuple[str, str], tuple[float, float]] = {}
     sizes: dict[str, float] = {}
     for key, row in sums.iterrows():
         values = key if isinstance(key, tuple) else (key,)
         name = name_segment(dict(zip(by, values[1:], strict=True)))
         sizes[name] = max(sizes.get(name, 0.0), float(row["events"]))
-        shares[str(values[0]), name] = float(row["covered"] / row["events"]) if row["events"] else math.nan
+        counts[str(values[0]), name] = float(row["covered"]), float(row["events"])
     changes = {(mover.feature, name_segment(mover.segment)): mover.change for mover in moved if mover.is_sure}
-    segments = sorted(sizes, key=lambda name: -sizes[name])[:WIDEST]
+    shares = {key: covered / events for key, (covered, events) in counts.items() if events}
+    lost = _measure_darkness(counts, shares, changes)
+    features = sorted(
+        order, key=lambda name: -max((lost.get((name, one), 0.0) for one in sizes), default=0.0)
+    )
+    segments = sorted(
+        sizes, key=lambda one: (-max(lost.get((name, one), 0.0) for name in order), -sizes[one])
+    )
     rows = []
-    for feature in order:
+    for feature in features:
         cells = []
-        for name in segments:
+        for name in segments[:WIDEST]:
             share, change = shares.get((feature, name), math.nan), changes.get((feature, name), 0.0)
             told = f"{100 * change:+.0f} points".replace("-", "−") if abs(change) >= NOTABLE else ""
             cells.append({"text": _percent(share), "change": told, **_colour(share)})
         rows.append({"feature": feature, "cells": cells})
-    return {"segments": segments, "rows": rows}
+    return {"segments": segments[:WIDEST], "rows": rows, "hidden": len(segments[WIDEST:])}
+
+
+def _measure_darkness(
+    counts: Mapping[tuple[str, str], tuple[float, float]],
+    shares: Mapping[tuple[str, str], float],
+    changes: Mapping[tuple[str, str], float],
+) -> dict[tuple[str, str], float]:
+    """How dark each feature and segment is: how far it fell, or lies below the feature as a whole.
+
+    Less than 3 points is nothing, so that segments which differ by chance keep their order. What is dark
+    everywhere is as dark as can be.
+    """
+    wholes: dict[str, tuple[float, float]] = {}
+    for (feature, _), (covered, events) in counts.items():
+        before = wholes.get(feature, (0.0, 0.0))
+        wholes[feature] = before[0] + covered, before[1] + events
+    found = {}
+    for (feature, name), share in shares.items():
+        covered, events = wholes[feature]
+        depth = max(covered / events - share, -changes.get((feature, name), 0.0)) if covered else 1.0
+        found[feature, name] = depth if depth >= NOTABLE else 0.0
+    return found
+
+
+def _note_heat(heat: dict[str, Any] | None, timed: bool) -> str:
+    if heat is None:
+        return ""
+    text = HEAT if timed else "Coverage in each segment."
+    text += " The darkest features and segments come first: those that fell, or lie below the others."
+    return text + (f" {heat['hidden']} more segments are not drawn." if heat["hidden"] else "")
+
+
+def _tell_gate(verdict: Verdict) -> dict[str, Any]:
+    """The verdict for the top of the page."""
+    hidden = len(verdict.reasons) - SHOWN
+    return {
+        "word": "PASS" if verdict.passed else "FAIL",
+        "timed": any(finding.window is not None for finding in verdict.findings),
+        "summary": verdict.summary.partition(": ")[2],
+        "reasons": verdict.reasons[:SHOWN],
+        "more": f"and {hidden:,} more" if hidden > 0 else "",
+    }
 
 
 def _colour(share: float) -> dict[str, str]:
@@ -180,7 +240,7 @@ def _list_feature(
     row: dict[str, Any] = {
         "name": name, "coverage": _percent(share), "width": f"{100 * np.nan_to_num(share):.1f}",
         "events": f"{int(events):,}", "interval": "", "line": "", "last": "",
-        "importance": "" if importances is None else f"{importances.get(name, 0.0):.4g}",
+        "importance": "" if importances is None else format_number(importances.get(name, 0.0)),
     }  # fmt: skip
     if timed:
         sums = part.groupby("window", sort=True)[["events", "covered"]].sum()
@@ -233,7 +293,43 @@ def _note_movers(frame: pd.DataFrame) -> str:
 
 def _tell(incident: Any) -> dict[str, Any]:
     days = f"{say_time(incident.flagged)} to {say_time(incident.last)}"
-    return {**incident.to_dict(), "days": days}
+    return {**incident.to_dict(), "days": days, "entry": RUNBOOK[incident.state]}
+
+
+def _tell_remarks(alerts: Alerts) -> list[dict[str, Any]]:
+    """The remarks, each heading with its lines and the runbook's entry."""
+    found: list[dict[str, Any]] = []
+    for line in alerts.remarks:
+        if line.startswith(" "):
+            found[-1]["lines"].append(line.strip())
+        else:
+            state = "mix shift" if line == SHIFTED else "overall drop"
+            found.append({"text": line, "lines": [], "entry": RUNBOOK[state]})
+    return found
+
+
+def _list_steps(alerts: Alerts) -> list[dict[str, Any]]:
+    """The runbook's entries that the alerts name, as HTML."""
+    states = {one.state for one in (*alerts.incidents, *alerts.mix_shifts, *alerts.overall_drops)}
+    used = {RUNBOOK[state] for state in states}
+    return [
+        {
+            "name": name,
+            "title": entry.title,
+            "meaning": entry.meaning,
+            "steps": [_mark_up(s) for s in entry.steps],
+        }
+        for name, entry in ENTRIES.items()
+        if name in used
+    ]
+
+
+def _mark_up(text: str) -> str:
+    """Bold and code of a line of Markdown as HTML, all else escaped."""
+    from html import escape
+
+    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(text))
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", bold)
 
 
 def _draw_cold_start(
@@ -305,6 +401,7 @@ def _list_contents(drawn: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("segments", "Segments", drawn["heat"]),
         ("cold-start", "Cold start", drawn["ages"] or drawn["launches"] or drawn["places"]),
         ("risk", "Coverage at risk", drawn["risk"]),
+        ("runbook", "What to do", drawn["runbook"]),
         ("how", "How this was counted", True),
     ]
     return [(place, text) for place, text, there in parts if there]

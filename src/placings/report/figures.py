@@ -26,6 +26,14 @@ def start_figure(width: float, height: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
+def put_legend(axes: Any, *, columns: int = 3, size: float = 7) -> None:
+    """The legend above the axes, so that it lies over nothing that is drawn in them."""
+    axes.legend(
+        fontsize=size, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns,
+        borderaxespad=0.2,
+    )  # fmt: skip
+
+
 def finish_figure(figure: Figure) -> str:
     """The figure as SVG text, the same bits from run to run."""
     import matplotlib

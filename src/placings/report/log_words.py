@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from placings.evaluation import log_facts as facts
 from placings.evaluation.log_sections import weigh_sections
-from placings.evaluation.rendering import format_difference, format_interval, format_mean
+from placings.evaluation.rendering import format_difference, format_interval, format_mean, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,10 +45,7 @@ def list_findings(log: pd.DataFrame, searches: pd.DataFrame, unsuccessful: pd.Da
     """What a reader should know first, in sentences; differences that may be chance are not told."""
     found = []
     groups = facts.split_lengths(searches, unsuccessful)
-    means = {
-        name: facts.estimate_mean(part["length"].to_numpy(), part["session_id"])
-        for name, part in groups.items()
-    }
+    means = {name: facts.estimate_length(part) for name, part in groups.items()}
     good, bad = means["successful"], means["failed"]
     if bad.low > good.high or bad.high < good.low:
         word = "longer" if bad.mean > good.mean else "shorter"
@@ -108,6 +105,15 @@ def format_share(share: float) -> str:
 def format_length(value: float) -> str:
     """Two digits after the point; a dash when not known."""
     return "-" if math.isnan(value) else f"{value:.2f}"
+
+
+def format_km(value: float) -> str:
+    """Kilometres in three digits that count.
+
+    >>> format_km(2251.3), format_km(0.0)
+    ('2,251 km', '0 km')
+    """
+    return f"{format_number(value, 3)} km"
 
 
 def format_ends(low: float, high: float) -> str:

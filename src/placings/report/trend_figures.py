@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 HIT = "#c8553d"
 WIDE = 3  # panels side by side
+LONGEST = 40  # letters of a panel's title
 
 
 def draw_trends(
@@ -53,7 +54,7 @@ def draw_trends(
         for first, last in _list_spans(alerts, name):
             axes.axvspan(first, last, color=HIT, alpha=0.12, linewidth=0, zorder=0)
         axes.set_ylim(0, 103)
-        axes.set_title(escape_label(name), fontsize=8, loc="left", color=INK, pad=2)
+        axes.set_title(escape_label(shorten_middle(name)), fontsize=8, loc="left", color=INK, pad=2)
         _mark_days(axes)
     for axes in panels[len(names) :]:
         axes.set_visible(False)
@@ -103,16 +104,29 @@ def _draw_groups(
             axes.fill_between(line[across], 100 * line["low"], 100 * line["high"], color=colour, alpha=0.15)
             axes.plot(line[across], 100 * line["coverage"], style, marker=".", color=colour, label=label)
         axes.set_ylim(0, 103)
-        axes.set_title(escape_label(name), fontsize=8, loc="left", color=INK, pad=2)
+        axes.set_title(escape_label(shorten_middle(name)), fontsize=8, loc="left", color=INK, pad=2)
         if across == "window":
             _mark_days(axes)
         else:
             axes.set_xlabel("days since launch", fontsize=7)
     if group is not None:
-        panels[0].legend(fontsize=7, frameon=False, loc="lower right")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, fontsize=7, frameon=False, loc="outside lower left", ncols=6)
     for axes in panels[len(names) :]:
         axes.set_visible(False)
     return finish_figure(figure)
+
+
+def shorten_middle(name: str, most: int = LONGEST) -> str:
+    """A name that fits over its panel; begin and end tell names apart, so the middle goes.
+
+    >>> shorten_middle("clicks_of_the_last_thirty_days_in_this_shop_v2", 21)
+    'clicks_of_…is_shop_v2'
+    """
+    if len(name) <= most:
+        return name
+    half = (most - 1) // 2
+    return f"{name[: most - 1 - half]}…{name[-half:]}"
 
 
 def _mark_days(axes: Any) -> None:

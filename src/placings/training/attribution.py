@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import Floats, Floats32
+from placings.arrays import Floats, Floats32, Ints
+from placings.training.sources import cut_queries, sees_queries
 
 POINTS = 64
 ROWS_AT_ONCE = 4096
 
 
-def attribute_rows(model: Any, X: Floats32) -> Floats:
-    """`[rows, features + 1]` for a model with `transform` and `layers`; each row adds up to its score."""
+def attribute_rows(model: Any, X: Floats32, offsets: Ints | None = None) -> Floats:
+    """`[rows, features + 1]` for a model with `transform` and `layers`; each row adds up to its score.
+
+    Where the transform scales a query's rows together, `offsets` says which these are; None: all of them.
+    """
     device = next(model.parameters()).device
     model.eval()
     out = np.empty((X.shape[0], X.shape[1] + 1), dtype=np.float64)
@@ -23,10 +29,10 @@ def attribute_rows(model: Any, X: Floats32) -> Floats:
     with torch.no_grad():
         start = model.transform(nothing)
         bias = float(model.layers(start))
-    for first in range(0, X.shape[0], ROWS_AT_ONCE):
-        rows = torch.tensor(X[first : first + ROWS_AT_ONCE], device=device)
+    for first, stop, borders in _cut(model, X.shape[0], offsets):
+        rows = torch.tensor(X[first:stop], device=device)
         with torch.no_grad():
-            end = model.transform(rows)
+            end = model.transform(rows, torch.from_numpy(borders).to(device))
             gained = model.layers(end).squeeze(-1).double() - bias  # [rows]
         parts = _follow_path(model.layers, start, end)
         size = parts.abs()
@@ -34,9 +40,17 @@ def attribute_rows(model: Any, X: Floats32) -> Floats:
         even = torch.full_like(share, 1.0 / share.shape[1])
         share = torch.where(size.sum(dim=1, keepdim=True) > 0, share, even)
         parts = parts + share * (gained - parts.sum(dim=1))[:, None]
-        out[first : first + len(rows), :-1] = parts.cpu().numpy()
+        out[first:stop, :-1] = parts.cpu().numpy()
     out[:, -1] = bias
     return out
+
+
+def _cut(model: Any, rows: int, offsets: Ints | None) -> Iterator[tuple[int, int, Ints]]:
+    """Blocks of rows with the borders of queries inside, whole queries where the transform sees them."""
+    if sees_queries(model):
+        return cut_queries(np.array([0, rows]) if offsets is None else offsets, ROWS_AT_ONCE)
+    ends = [*range(0, rows, ROWS_AT_ONCE), rows]
+    return iter([(start, stop, np.array([0, stop - start])) for start, stop in pairwise(ends)])
 
 
 def _follow_path(layers: nn.Module, start: Tensor, end: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ from placings.training.sources import (
     cut_queries,
     fits_memory,
     prepare_all,
+    sees_queries,
     send_rows,
 )
 from placings.training.steps import SEVERAL, Job, Trace, take_steps
@@ -140,7 +141,7 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None, *, prepared: Ten
     borders = np.array([0, X.shape[0]]) if offsets is None else offsets
     out = np.empty(X.shape[0], dtype=np.float64)
     blocks = cut_queries(borders, ROWS_AT_ONCE)
-    if offsets is None and not model.needs_lists:
+    if offsets is None and not (model.needs_lists or sees_queries(model)):
         ends = [*range(0, X.shape[0], ROWS_AT_ONCE), X.shape[0]]
         blocks = iter([(a, b, np.array([0, b - a])) for a, b in pairwise(ends)])
     with torch.no_grad():

@@ -43,7 +43,7 @@ class Source:
         self.labels = torch.tensor(data.y, dtype=torch.float32, device=device)
         self.weights = weigh_lists(data, device)
         self.prepared: Tensor | None = None
-        self.by_query = any(isinstance(layer, QueryScale) for layer in model.modules())
+        self.by_query = sees_queries(model)
         if resident is None:
             resident = fits_memory(model, data, device)
         if resident and isinstance(data.X, np.ndarray):
@@ -68,6 +68,11 @@ class Source:
         prepared = self.model.prepare(send_rows(rows, self.device), torch.from_numpy(borders).to(self.device))
         places = batch.rows - np.repeat(shift, batch.sizes)
         return prepared[torch.from_numpy(places).to(self.device)]
+
+
+def sees_queries(model: Any) -> bool:
+    """Whether the transform inside scales the rows of a query together."""
+    return any(isinstance(layer, QueryScale) for layer in model.modules())
 
 
 def send_rows(X: Any, device: torch.device) -> Any:

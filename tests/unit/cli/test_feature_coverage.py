@@ -268,7 +268,11 @@ def test_alerts_tell_incidents_with_their_runbook_and_leave_with_3_if_asked(stor
     found = run("alerts", store)
     assert found.exit_code == 0
     assert "1. severe drop of rating in region=north since 2024-02-24: rating" in found.stdout
-    assert "docs/coverage_alerts.md#a-severe-drop" in found.stdout
+    assert "what to do: placings coverage runbook severe-drop" in found.stdout
+    told = run("runbook", "severe-drop")
+    assert told.exit_code == 0
+    assert told.stdout.startswith("A severe drop\n")
+    assert "An overall drop" in run("runbook").stdout
     assert run("alerts", store, "--fail").exit_code == 3
     assert run("alerts", store, "--fail", "--until", "2024-02-24").exit_code == 0
     same = run("alerts", home / "day-*.parquet", *TIMED, "--features", "rating,clicks")
@@ -287,6 +291,87 @@ def test_a_store_and_a_log_must_be_what_they_are_taken_for(home: Path, tmp_path:
     assert run("trend", home / "day-01.parquet", "--store", tmp_path / "s").exit_code == 2  # no --time
     assert run("alerts", home / "day-01.parquet").exit_code == 2
     assert "is no coverage store" in fails(BadFile, "trend", "--store", tmp_path / "nowhere")
+
+
+# -- a column that vanished -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gone(home: Path) -> Path:
+    """The day after, written by a logger that forgot the rating."""
+    log = make_log(DAYS, np.random.default_rng(1)).drop(columns="rating")
+    log.to_parquet(home / "after-25.parquet", coerce_timestamps="us")
+    return home / "after-25.parquet"
+
+
+@pytest.mark.parametrize("reference", [("--limits", "limits.yaml"), ("--reference", "model")])
+def test_a_column_that_vanished_is_exit_3_for_the_gate(
+    home: Path, gone: Path, tmp_path: Path, reference: tuple[str, str]
+) -> None:
+    option, name = reference
+    counted = COUNTED[:4] if option == "--reference" else ()
+    page = tmp_path / "gate.html"
+    result = run("check", gone, option, home / name, *counted, "--html", page)
+    assert result.exit_code == 3, result.output
+    assert result.stdout.startswith("failed: rating (1 absent, ")
+    assert "rating: absent, no such column (" in result.stdout
+    assert "absent, no such column" in page.read_text()
+    told = json.loads(run("check", gone, option, home / name, *counted, "--json").stdout)
+    (absent,) = (each for each in told["findings"] if each["state"] == "absent")
+    assert (absent["feature"], absent["coverage"]) == ("rating", 0.0)
+    wrong = tmp_path / "wrong.parquet"
+    pd.DataFrame({"a": [1.0], "b": [2.0]}).to_parquet(wrong)
+    assert run("check", wrong, option, home / name).exit_code == 1  # no column in common
+
+
+def test_training_data_without_a_feature_are_exit_3_and_nothing_is_trained(
+    home: Path, tmp_path: Path
+) -> None:
+    whole = pg.read(home / "judged.parquet")
+    pg.write(whole.replace(X=np.asarray(whole.X)[:, 1:], feature_names=["clicks"]), tmp_path / "part.parquet")
+    for limits in ("limits.yaml", "model"):
+        asked = ["fit", str(tmp_path / "part.parquet"), "--coverage-limits", str(home / limits)]
+        result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "run")])
+        assert result.exit_code == 3, result.output
+        assert "rating: absent" in result.stderr
+        assert not (tmp_path / "run" / "model").exists()
+
+
+def test_a_model_may_guard_the_training_of_the_next(home: Path, tmp_path: Path) -> None:
+    asked = ["fit", str(home / "judged.parquet"), "--ranker", "ridge", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, [*asked, "--coverage-limits", str(home / "model")])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_files_of_which_some_lack_a_column_are_read_together(home: Path, gone: Path, first: bool) -> None:
+    """120 searches a day; of two days, one has the rating: half of the events, whichever file comes first."""
+    files = [home / "day-01.parquet", gone]
+    asked = ("--event", "search_id", "--features", "rating,clicks", "--json")
+    told = json.loads(run("show", *(files if first else files[::-1]), *asked).stdout)
+    (rating,) = (row for row in told["rows"] if row["feature"] == "rating")
+    assert (rating["events"], rating["covered"]) == (2 * SEARCHES, SEARCHES)
+
+
+def test_a_nightly_trend_goes_on_when_a_column_vanishes_and_a_first_one_refuses_a_typo(
+    home: Path, gone: Path, tmp_path: Path
+) -> None:
+    asked = ("--store", tmp_path / "store", *TIMED, "--features", "rating,clicks")
+    assert run("trend", home / "day-01.parquet", *asked).exit_code == 0
+    told = json.loads(run("trend", gone, *asked, "--json").stdout)
+    assert {row["coverage"] for row in told["rows"][-3:] if row["feature"] == "rating"} <= {0.0}
+    assert any("covered nowhere: 'rating'" in note for note in told["update"]["notes"])
+    fresh = ("--store", tmp_path / "fresh", *TIMED, "--features", "ratin,clicks")
+    assert "did you mean 'rating'" in fails(UnknownName, "trend", home / "day-01.parquet", *fresh)
+
+
+def test_what_a_vanished_column_costs_can_be_asked(home: Path, gone: Path) -> None:
+    cost = run(
+        "risk", home / "model", home / "judged.parquet", "--today", gone, "--event", "search_id", "--json"
+    )
+    assert cost.exit_code == 0, cost.output
+    (rating,) = (row for row in json.loads(cost.stdout)["features"] if row["feature"] == "rating")
+    assert rating["coverage_after"] == 0.0
 
 
 # -- plan, degrade, risk --------------------------------------------------------------------------------

@@ -193,10 +193,12 @@ def test_missing_files_empty_files_and_mixed_kinds_are_told(tmp_path: Path) -> N
 
 
 def test_lengths_of_time() -> None:
-    assert [parse_seconds(x, "gap") for x in (30, 30.0, "30s", "2 m", "1h", "1d", 0)] == [
+    assert [parse_seconds(x, "gap") for x in (30, 30.0, "30s", "30", " 90 ", "2 m", "1h", "1d", 0)] == [
         30,
         30,
         30,
+        30,
+        90,
         120,
         3600,
         86400,

@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from placings.data.ranking import RankingData
@@ -20,6 +22,7 @@ from placings.evaluation.rendering import (
     format_difference,
     format_interval,
     format_mean,
+    format_number,
     format_p,
     render_grid,
     write_json,
@@ -135,3 +138,29 @@ def test_intervals_stand_beside_the_means_when_asked(result) -> None:
     low, high = result.intervals[NASTY]["ndcg@5"]
     assert f"[{low:.4f}, {high:.4f}]" in result.table(intervals=True)
     assert "[" not in result.table().splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (2250.0, 3, "2,250"),
+        (999.96, 3, "1,000"),
+        (0.0425, 3, "0.0425"),
+        (123456.7, 4, "123,457"),
+        (-0.5, 4, "−0.5"),
+        (0.0, 4, "0"),
+        (1e-7, 4, "1e-07"),
+        (float("nan"), 4, "-"),
+        (float("-inf"), 4, "−inf"),
+    ],
+)
+def test_a_number_for_people_has_no_exponent_unless_it_is_tiny(value: float, digits: int, text: str) -> None:
+    assert format_number(value, digits) == text
+
+
+@given(st.floats(1e-4, 1e15), st.integers(2, 8))
+def test_a_number_for_people_is_the_number(value: float, digits: int) -> None:
+    """To half of its last digit that counts; whole numbers of more digits are written out."""
+    text = format_number(value, digits)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -216,3 +217,36 @@ def test_a_scorer_is_a_value() -> None:
 def test_bad_folds_are_named(call, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         call()
+
+
+class Centred(OneColumn):
+    """Looks at the list: how far from its list's mean a row's feature lies."""
+
+    def _score_lists(self, X: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
+        borders = np.array([0, len(X)]) if offsets is None else offsets
+        values = np.asarray(X, dtype=np.float64)[:, self.column]
+        means = np.add.reduceat(values, borders[:-1]) / np.diff(borders)
+        return np.abs(values - np.repeat(means, np.diff(borders)))
+
+    def _score(self, X: np.ndarray) -> np.ndarray:
+        return self._score_lists(X, None)
+
+
+def test_a_ranker_that_looks_at_the_list_is_told_the_lists(rows) -> None:
+    X, y, qid = rows
+    data = RankingData.from_arrays(X, y, qid)
+    expected = 0.0
+    for query in range(data.n_queries):
+        part = data[[query]]
+        values = np.asarray(part.X, dtype=np.float64)[:, 0]
+        found = ndcg(np.abs(values - values.mean()), part.y, part.offsets, k=10)
+        expected += np.nan_to_num(found[0]) / np.sum([data.y[a:b].any() for a, b in pairwise(data.offsets)])
+    ranker = Centred().fit(X, y, qid=qid)
+    judge = scorer("ndcg@10")
+    assert judge(ranker, X, y, qid=qid) == pytest.approx(expected)
+    assert judge(ranker, data) == pytest.approx(expected)
+    piped = make_pipeline(StandardScaler(with_std=False), Centred().set_fit_request(qid=True)).fit(
+        X, y, qid=qid
+    )
+    assert judge(piped, X, y, qid=qid) == pytest.approx(expected)  # a shift changes no distance from the mean
+    assert evaluate(piped, data, "ndcg@10")["ndcg@10"] == pytest.approx(expected)

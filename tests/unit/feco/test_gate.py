@@ -78,9 +78,52 @@ def test_a_feature_that_a_frame_lacks_has_no_data() -> None:
     ]
 
 
-def test_a_feature_that_a_table_lacks_is_an_error_with_the_nearest_name() -> None:
-    with pytest.raises(UnknownName, match="'price'; did you mean 'prices'"):
-        check_coverage({"prices": [1.0] * 60}, hold(0.5))
+def test_a_feature_that_a_table_lacks_is_absent_and_closes_the_gate() -> None:
+    """Coverage 0 of all events, told once and first, whatever no data means; also where the limit is 0."""
+    log = {"search": np.arange(60), "region": ["n", "s"] * 30, "prices": [1.0] * 60, "clicks": [1.0] * 60}
+    limits = {
+        "counting": {"event": "search", "by": ["region"]},
+        "features": {"price": 0.0, "clicks": 0.5},
+    }
+    for option in ("fail", "warn", "ignore"):
+        verdict = check_coverage(log, limits, no_data=option)
+        assert not verdict.passed
+        first, *others = verdict.findings
+        assert (first.state, first.limit.feature, first.coverage, first.events) == (
+            "absent",
+            "price",
+            0.0,
+            60,
+        )
+        assert {each.limit.feature for each in others} == {"clicks"}
+    assert verdict.summary.startswith("failed: price (1 absent, ")
+    assert verdict.reasons == ("price: absent, no such column (60 events; limit 0.0 %)",)
+    assert "'price' (is it 'prices' now?)" in " ".join(verdict.notes)
+    told = json.loads(verdict.to_json())["findings"][0]
+    assert (told["state"], told["coverage"]) == ("absent", 0.0)
+
+
+def test_all_features_may_be_gone_as_long_as_the_table_is_the_right_one() -> None:
+    log = {"search": np.arange(60), "other": [1.0] * 60}
+    verdict = check_coverage(log, {"counting": {"event": "search"}, **hold(0.5)})
+    assert [each.state for each in verdict.findings] == ["absent"]
+    with pytest.raises(BadInput, match="'price' .is it 'prices' now.*Is it the right file"):
+        check_coverage({"prices": [1.0] * 60}, hold(0.5))  # no column in common
+
+
+def test_training_data_without_a_feature_are_refused_by_the_gate_not_by_an_error() -> None:
+    data = pg.make_ranking(80, n_features=3, mean_size=5, random_state=0).data
+    ranker = pg.LinearRanker("ridge").fit(data)
+    kept = data.feature_names[1:]
+    lacking = data.replace(X=np.asarray(data.X)[:, 1:], feature_names=kept)
+    verdict = check_coverage(lacking, ranker)
+    assert not verdict.passed
+    assert [each.limit.feature for each in verdict.findings if each.state == "absent"] == [
+        data.feature_names[0]
+    ]
+    foreign = data.replace(feature_names=("a", "b", "c"))
+    with pytest.raises(UnknownName, match="no feature of LinearRanker in the data named"):
+        check_coverage(foreign, ranker)
 
 
 def test_hardly_any_events_of_the_usual_is_no_data_and_a_sparse_segment_is_not() -> None:

@@ -142,7 +142,7 @@ def test_a_headline_says_what_where_when_and_how_much() -> None:
     (incident,) = group_alerts(alerts, WINDOWS)
     expected = "severe drop of c, a, b, d and 1 more in region=north since 2024-01-11: c 80 % → 30 %"
     assert incident.headline == expected
-    assert incident.runbook == "docs/coverage_alerts.md#a-severe-drop"
+    assert incident.runbook == "placings coverage runbook severe-drop"
     assert incident.drop == 0.5
 
 

@@ -139,8 +139,8 @@ def test_two_passes_score_every_mask_as_scoring_anew_does() -> None:
     for ranker in (LightGBMRanker(rounds=10).fit(data), LinearRanker("ridge").fit(data)):
         for value in (0.0, NAN):
             name = data.feature_names[0]
-            fast = list(score_each(ranker.predict, data, name, masks, value, rowwise=True))
-            slow = list(score_each(ranker.predict, data, name, masks, value, rowwise=False))
+            fast = list(score_each(ranker.predict, data, name, masks, value, reach="row"))
+            slow = list(score_each(ranker.predict, data, name, masks, value, reach="data"))
             np.testing.assert_allclose(fast, slow, rtol=1e-12, atol=1e-12)
 
 

@@ -163,6 +163,24 @@ def test_contributions_add_up_to_the_scores_and_explain_uses_them(data: RankingD
     assert found.terms[0].feature == "f1"
 
 
+def test_contributions_know_the_list_that_query_minmax_scales(data: RankingData) -> None:
+    ranker = pg.NeuralRanker(transform="query_minmax", hidden=[8], steps=50, random_state=0).fit(data)
+    np.testing.assert_allclose(ranker.contributions(data).sum(axis=1), ranker.predict(data), atol=1e-5)
+    scores = ranker.predict(data.query(0))
+    found = pg.explain(ranker, data, 0, int(scores.argmax()), int(scores.argmin()))
+    assert found.holds
+    assert sum(term.contribution for term in found.terms) == pytest.approx(found.difference, abs=1e-5)
+
+
+def test_rows_without_queries_are_one_list_however_many(
+    data: RankingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = pg.NeuralRanker(transform="query_minmax", hidden=[4], steps=5, random_state=0).fit(data)
+    expected = ranker.predict(data.X)
+    monkeypatch.setattr("placings.training.loop.ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(ranker.predict(data.X), expected, rtol=1e-6, atol=1e-6)
+
+
 def test_contributions_of_a_linear_network_are_its_terms(data: RankingData) -> None:
     ranker = pg.NeuralRanker(
         transform="log1p", hidden=[], members=1, batch_norm=False, steps=50, lr=0.05

@@ -84,11 +84,16 @@ def test_every_part_that_is_given_is_drawn(log: pd.DataFrame, found: Coverage, t
         verdict=check_coverage(found, {"features": {"clicks": 0.2}}),
         importances={"clicks": 1.0, ODD: 2.0},
     ).read_text()
-    parts = ["gate", "incidents", "features", "movers", "trends", "segments", "cold-start", "risk", "how"]
+    parts = ["gate", "incidents", "features", "movers", "trends", "segments", "cold-start", "risk"]
+    parts += ["runbook", "how"]
     assert headings(page) == parts
-    assert re.findall(r'<a href="#([a-z-]+)"', page) == parts
+    links = re.findall(r'<a href="#([a-z-]+)"', page)
+    assert links[: len(parts)] == parts
+    assert set(links) - set(parts) == {"severe-drop"}
     assert "since 2024-03-22" in page
-    assert "docs/coverage_alerts.md#a-severe-drop" in page
+    assert '<h3 id="severe-drop">A severe drop</h3>' in page  # the page has the text that it links to
+    assert "<b>Which features fell together?</b>" in page
+    assert "docs/" not in page
     order = re.findall(r'<tr><td class="text">(.*?)</td><td class="text"><span class="bar">', page)
     assert order == ["&lt;b&gt;$rating$&lt;/b&gt;", "clicks"]  # the important one first
 
@@ -121,3 +126,78 @@ def test_the_same_log_gives_the_same_page(found: Coverage, tmp_path: Path) -> No
 
 def test_a_line_has_gaps_where_there_were_no_events() -> None:
     assert draw_path(np.array([0.0, 0.5, np.nan, 1.0]), 30, 12).count("M") == 2
+
+
+# -- seen at once ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "word"), [(0.2, "PASS"), (0.99, "FAIL")])
+def test_a_checked_page_says_pass_or_fail_on_top(
+    found: Coverage, tmp_path: Path, limit: float, word: str
+) -> None:
+    verdict = check_coverage(found, {"features": {"clicks": limit}})
+    page = write_coverage_page(tmp_path / "gate.html", found, verdict=verdict).read_text()
+    said = re.search(r'<div id="said" class="gate (pass|fail)" role="status"><b>(PASS|FAIL)</b>', page)
+    assert said is not None
+    assert said[2] == word
+    assert said[1] == word.lower()
+    assert page.index("<h1>") < said.start() < page.index("<h2")
+    assert ("clicks in all on" in page[said.start() : page.index("<h2")]) == (word == "FAIL")
+    assert 'id="said"' not in write_coverage_page(tmp_path / "plain.html", found).read_text()
+
+
+@pytest.fixture(scope="module")
+def wide() -> Coverage:
+    """136 features in 60 regions; the last but one goes dark in the smallest region, on the last day."""
+    features = [f"feature_{number}_with_a_long_name_as_of_a_feature_store" for number in range(136)]
+    days = pd.date_range("2024-03-01", periods=2)
+    keys = pd.MultiIndex.from_product([features, range(60), days], names=["feature", "region", "window"])
+    frame = keys.to_frame(index=False)
+    frame["events"] = 5000 - 50 * frame["region"]
+    frame["covered"] = np.rint(0.8 * frame["events"])
+    dark = (frame["feature"] == features[-2]) & (frame["region"] == 59) & (frame["window"] == days[-1])
+    frame.loc[dark, "covered"] = 0
+    frame["region"] = "region " + frame["region"].astype(str)
+    frame["coverage"] = frame["covered"] / frame["events"]
+    frame = frame.assign(low=frame["coverage"], high=frame["coverage"])
+    frame = frame[["feature", "region", "window", "coverage", "low", "high", "events", "covered"]]
+    rules: dict[str, str | float] = dict.fromkeys(features, "non_zero")
+    return Coverage(frame, tuple(features), {}, rules, by=("region",), window="1d")
+
+
+def test_the_dark_segment_of_many_is_the_first_that_is_seen(wide: Coverage, tmp_path: Path) -> None:
+    page = write_coverage_page(tmp_path / "page.html", wide).read_text()
+    heat = re.search(r'<div class="scroll"><table id="heat">.*?</table>', page, re.S)  # a box that scrolls
+    assert heat is not None
+    columns = re.findall(r"<th>(region=.*?)</th>", heat[0])
+    assert columns[:2] == ["region=region 59", "region=region 0"]  # the dark one, then by size
+    rows = re.findall(r'<th class="text" scope="row">(.*?)</th>', heat[0])
+    assert len(rows) == 136
+    assert rows[:2] == [wide.features[-2], wide.features[0]]
+    assert "36 more segments are not drawn." in page
+    first = re.search(r'scope="row">.*?</th><td class="heat".*?>(.*?)<small>(.*?)</small>', heat[0], re.S)
+    assert first is not None
+    assert (first[1], first[2]) == ("40.0 %", "−80 points")  # of two days one is dark
+
+
+def test_a_feature_that_is_dark_everywhere_comes_first_in_the_heat_map(tmp_path: Path) -> None:
+    log = {"region": ["n", "s"] * 50, "price": [1.0] * 100, "clicks": [0.0] * 100}
+    counted = pg.coverage(log, ["price", "clicks"], by="region")
+    page = write_coverage_page(tmp_path / "page.html", counted).read_text()
+    assert re.findall(r'<th class="text" scope="row">(.*?)</th>', page) == ["clicks", "price"]
+
+
+def test_what_an_incident_names_has_a_trend_however_many_features_there_are(
+    found: Coverage, tmp_path: Path
+) -> None:
+    frame = found.to_pandas()
+    more = [frame[frame["feature"] == "clicks"].assign(feature=f"more_{n}") for n in range(30)]
+    many = pd.concat([*more, frame], ignore_index=True)
+    names = tuple(dict.fromkeys(many["feature"]))
+    rules: dict[str, str | float] = dict.fromkeys(names, "non_zero")
+    counted = Coverage(many, names, {}, rules, by=("region",), window="1d")
+    page = write_coverage_page(tmp_path / "page.html", counted, alerts=find_alerts(counted)).read_text()
+    drawn = page[page.index('id="trends"') : page.index('id="segments"')]
+    assert "rating" in drawn
+    assert "more_0" in drawn
+    assert "more_29" not in drawn

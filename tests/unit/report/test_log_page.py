@@ -174,3 +174,18 @@ def test_intervals_that_are_not_known_leave_the_dot() -> None:
         ["a $"], np.array([0.5]), np.array([np.nan]), np.array([np.nan]), xlabel="x", line=0.0
     )
     assert ">a $</text>" in lone
+
+
+def test_far_places_and_few_sessions_have_numbers_that_can_be(tmp_path: Path) -> None:
+    """Half of the clicks are 2,250 km away; of two sessions Student's t would reach below nothing."""
+    rows = make_rows(80)
+    rows["lat"] = 49.0 + np.where(rows["lat"] > 49.03, 20.0, 0.0) + (rows["lat"] - 49.0)
+    rows["session_id"] = np.where(rows["search_id"].str[1:].astype(int) < 60, "u1", "u2")
+    rows.loc[rows["session_id"] == "u2", "query"] = "a query that is very much longer than those of the other"
+    page = write_log_page(tmp_path / "far.html", rows).read_text()
+    text = re.sub(r"<[^>]+>", " ", page)
+    assert re.search(r"2,2\d\d km", text)
+    assert not re.search(r"\de\+\d", text)
+    ends = re.findall(r"\[(−?[0-9.]+), ([0-9.]+)\]", text)
+    assert ends
+    assert not [end for end in ends if end[0].startswith("−")]

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -13,7 +14,15 @@ HELD = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was stopped from outside; the message says what was kept and how to go on."""
+    """Training was stopped from outside; the state after `step` steps is in `path`."""
+
+    def __init__(self, step: int, path: Path) -> None:
+        super().__init__(
+            f"stopped; the state after step {step:,} is in {path}. Fit again with the same data and settings "
+            "to go on from there."
+        )
+        self.step = step
+        self.path = path
 
 
 class Interruption:

@@ -82,7 +82,7 @@ def train(
     history.metric, written = name, step
     take = _choose_runner(job, graph)
     watch = None if valid is None or metric is None else Watch(model, valid, metric)
-    # several processes would stop at different steps and wait for each other, so theirs end as they always did
+    # several processes would stop at different steps and wait for each other: their signals are left alone
     with (
         _say_kept(checkpoint, lambda: written),
         hold_signals(checkpoint is not None and job.processes.count == 1) as interruption,
@@ -205,10 +205,7 @@ def _say_kept(checkpoint: Path | None, find_written: Callable[[], int]) -> Itera
         written = find_written()
         if checkpoint is None or not written:
             raise
-        raise Stopped(
-            f"stopped; the state after step {written:,} is in {checkpoint}. Fit again with the same data and "
-            "settings to go on from there."
-        ) from None
+        raise Stopped(written, checkpoint) from None
 
 
 def _find_stop(plan: Plan, step: int, every: int | None) -> int:

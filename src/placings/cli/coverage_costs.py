@@ -20,7 +20,7 @@ from placings.cli.coverage_options import (
     parse_rule,
     takes_counting,
 )
-from placings.cli.printing import print_text
+from placings.cli.printing import check_format, print_result
 from placings.errors import BadInput
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def degrade_model(
         raise typer.BadParameter(f"--where {where.value} retrains, so it needs --train with training data.")
     shares, filler = parse_shares(drops), parse_number(value, "--value")
     names = check_metrics(split_names(metrics))
+    check_format(format.value)
     check_figure(figure)
     reading: dict[str, Any] = {"qid": qid, "label": label, "missing": missing}
     ranker = load(model)
@@ -147,7 +148,7 @@ def degrade_model(
 
         typer.echo(write_json(found.to_dict()))
         return
-    print_text(found.table(format.value))
+    print_result(found, format.value, "What lost coverage costs")
 
 
 @takes_counting("ignore", "sample")
@@ -197,6 +198,7 @@ def estimate_cost(
     given = counting.gather()
     filler = parse_number(value, "--value")
     check_metrics([metric], "--metric")
+    check_format(format.value)
     check_page(html)
     names = list(load(model).feature_names_)
     check_inputs(labelled)
@@ -220,7 +222,7 @@ def estimate_cost(
     if as_json:
         typer.echo(risk.to_json())
         return
-    print_text(risk.table(format.value))
+    print_result(risk, format.value, "Coverage at risk")
 
 
 def estimate_today(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.loading import split_names
-from placings.cli.printing import print_text
+from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -210,10 +210,11 @@ def compare_files(
     if bool(named) == bool(chosen.get("rankers")):
         raise typer.BadParameter("name models and scores to compare, or --rankers to train.")
     shown = "json" if as_json else format.value
+    check_format(shown)
     result = (
         _compare_trained(data, chosen, overwrite) if not named else _compare_given(data, chosen, overwrite)
     )
-    print_text(result.report(shown))
+    print_result(result, shown)
 
 
 def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
@@ -236,8 +237,8 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
             methods.setdefault(name, []).append(_match_scores(Path(place), rows, data, chosen, together))
         result = compare(methods, rows, names, **_settings(chosen), **_testing(chosen))
         if run is not None:
-            _write_comparison(run, result)
-            _draw_ranks(run, {name: runs[0] for name, runs in methods.items()}, rows, chosen)
+            figure = _draw_ranks(run, {name: runs[0] for name, runs in methods.items()}, rows, chosen)
+            _write_comparison(run, result, figure)
     return result
 
 
@@ -422,13 +423,20 @@ def _start(
         yield run
 
 
-def _write_comparison(run: RunFolder, result: Comparison) -> None:
+def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> None:
+    from placings.errors import MissingExtra
+    from placings.report.result_page import render_result_page
+
     run.log(
         {f"{method} {name}": mean for method, means in result.means.items() for name, mean in means.items()}
     )
     run.write_text("comparison.json", result.to_json() + "\n")
-    for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex"), ("html", "html")]:
+    for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex")]:
         run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
+    try:
+        run.write_text("comparison.html", render_result_page(result, figure=figure) + "\n")
+    except MissingExtra as error:
+        typer.echo(f"note: no comparison.html: {error}", err=True)
     _write_queries(run, result.qids, result.fold, result.per_query)
 
 
@@ -453,8 +461,8 @@ def _write_queries(
 
 def _draw_ranks(
     run: RunFolder, methods: Mapping[str, Any], data: RankingData, chosen: Mapping[str, Any]
-) -> None:
-    """The rank of the first relevant item as a figure, where matplotlib is installed."""
+) -> str:
+    """The rank of the first relevant item as a figure, where matplotlib is installed; its SVG text."""
     from placings.errors import MissingExtra
     from placings.evaluation.scoring import rank_distribution
     from placings.report.rank_figures import draw_rank_distribution
@@ -465,9 +473,12 @@ def _draw_ranks(
         for name, each in methods.items()
     }
     try:
-        run.write_text("first_relevant.svg", draw_rank_distribution(ranks) + "\n")
+        figure = draw_rank_distribution(ranks)
     except MissingExtra as error:
         typer.echo(f"note: no figure: {error}", err=True)
+        return ""
+    run.write_text("first_relevant.svg", figure + "\n")
+    return figure
 
 
 def _join(*parts: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from placings.cli.printing import print_text
+from placings.cli.printing import check_format, print_result, print_text
 
 app = typer.Typer(
     help="Run an experiment of the papers again, on their data or on yours.",
@@ -107,6 +107,7 @@ def run_table1(
     chosen = parse_settings(settings or [])
     numbers = parse_folds(folds)
     check_folder(out)
+    check_format(format.value)
     with say_when_stopped(f"the finished cells are in {out / 'cells'}; the same command goes on."):
         table = reproduce_table1(
             data,
@@ -128,7 +129,7 @@ def run_table1(
             reading={name: value for name, value in reading.items() if value is not None},
             progress=verbose or sys.stderr.isatty(),
         )
-    print_text(table.report("json" if as_json else format.value))
+    print_result(table, "json" if as_json else format.value, "Table 1, reproduced")
     if not as_json:
         typer.echo(f"\nkept in {out}", err=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 from placings.arrays import Floats
 from placings.errors import BadInput
 from placings.report.figure_files import escape_label, start_panels
-from placings.report.figures import BAR, INK, PALE, finish_figure, start_figure
+from placings.report.figures import BAR, INK, PALE, finish_figure, set_legend, start_figure
 from placings.report.log_figures import HIT, mark_ranks
 
 WIDE = 4
@@ -130,7 +130,7 @@ def draw_type_counts(types: Mapping[str, Mapping[str, float]]) -> str:
     axes.set_yticks(places, [escape_label(name) for name in ordered])
     axes.set_xlabel("% of all items shown, of all clicks; the number beside a bar is the count", fontsize=8)
     axes.margins(x=0.12)
-    axes.legend(fontsize=7, frameon=False, loc="lower right")
+    set_legend(axes)
     return finish_figure(figure)
 
 
@@ -208,7 +208,7 @@ def draw_depth(rows: Sequence[Mapping[str, Any]]) -> str:
     axes.set_xticks(places, [f"{depth:g}" for depth in depths])
     axes.set(xlabel="engine's results that are re-ranked", ylabel="MRR")
     axes.margins(y=0.15)
-    axes.legend(fontsize=8, frameon=False, loc="best")
+    set_legend(axes)
     return finish_figure(figure)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from placings.errors import BadInput
-from placings.report.figures import BAR, finish_figure, start_figure
+from placings.report.figures import BAR, finish_figure, set_legend, start_figure
 
 COLOURS = (BAR, "#c8553d", "#4f7942", "#8e5ea2", "#b8860b", "#5f6b73")
 STYLES = ("-", "--", "-.", ":")
@@ -40,5 +40,5 @@ def draw_rank_distribution(ranks: Mapping[str, ArrayLike], *, deepest: int = 20)
     axes.set(xlabel="rank of the first relevant item, at most", ylabel="share of queries", ylim=(0, 1.02))
     axes.set_xlim(0.5, deepest + 0.5)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    set_legend(axes, columns=1)
     return finish_figure(figure)

@@ -109,7 +109,8 @@ def _draw_groups(
         else:
             axes.set_xlabel("days since launch", fontsize=7)
     if group is not None:
-        panels[0].legend(fontsize=7, frameon=False, loc="lower right")
+        marks, words = panels[0].get_legend_handles_labels()
+        figure.legend(marks, words, fontsize=7, frameon=False, loc="outside upper right", ncols=6)
     for axes in panels[len(names) :]:
         axes.set_visible(False)
     return finish_figure(figure)

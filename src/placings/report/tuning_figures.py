@@ -8,7 +8,7 @@ import numpy as np
 
 from placings.arrays import AnyArray
 from placings.evaluation.tuning import Tuning
-from placings.report.figures import BAR, INK, PALE, finish_figure, start_figure
+from placings.report.figures import BAR, INK, PALE, finish_figure, set_legend, start_figure
 
 BINS = 4
 FEWEST = 20  # complete trials from which on it is said what mattered
@@ -44,7 +44,7 @@ def draw_tuning(tuning: Tuning) -> str:
             failed, [0.0] * len(failed), "|", color=INK, transform=bottom, clip_on=False, label="failed"
         )
     axes.set(xlabel="trial", ylabel=tuning.metric)
-    axes.legend(fontsize=7, frameon=False, loc="best")
+    set_legend(axes, columns=4)
     return finish_figure(figure)
 
 

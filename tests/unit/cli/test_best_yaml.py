@@ -94,7 +94,7 @@ def test_a_tuned_ranker_is_compared_with_others(rows: Path, tmp_path: Path) -> N
     words[2] = f"ridge,{home / 'best.yaml'}"
     by_name = json.loads(call("compare", *words).stdout)
     assert by_config == by_name
-    assert set(by_name["means"]) == {"ridge", "ridge (tuned)"}
+    assert set(by_name["methods"]) == {"ridge", "ridge (tuned)"}
     (home / "best.yaml").write_text("ranker: lightgbm\npositive_weight: 10.0\nset: {rounds: 3}\n")
     with pytest.raises(BadInput, match="compare the model with --model"):
         call("compare", *words)

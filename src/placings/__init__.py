@@ -73,6 +73,7 @@ HOMES = {
         "Metric", "arp", "average_precision", "dcg", "err", "hit", "kendall_tau", "measure", "metric", "mrr",
         "ndcg", "precision", "rank_of_first_relevant", "recall",
     ),
+    "placings.report.result_page": ("write_result_page",),
     "placings.rankers.linear": ("LinearRanker",),
     "placings.rankers.lgbm": ("LightGBMRanker",),
     "placings.rankers.xgb": ("XGBoostRanker",),

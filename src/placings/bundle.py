@@ -49,8 +49,7 @@ def write_bundle(path: str | Path, facts: Mapping[str, Any], files: Mapping[str,
     A folder that holds anything else than a bundle is left alone.
     """
     path = Path(path)
-    if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
-        raise BadInput(f"{path} exists and is no bundle. Name a new folder, or remove it first.")
+    refuse_other(path)
     for name in files:
         if not NAME.fullmatch(name) or name == MANIFEST:
             raise BadInput(f"a bundle's file must have a plain name. Got {name!r}.")
@@ -74,6 +73,12 @@ def write_bundle(path: str | Path, facts: Mapping[str, Any], files: Mapping[str,
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return hashlib.sha256(text).hexdigest()
+
+
+def refuse_other(path: Path) -> None:
+    """Refuse a place where something else than a bundle is."""
+    if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
+        raise BadInput(f"{path} exists and is no bundle. Name a new folder, or remove it first.")
 
 
 def read_bundle(path: str | Path, *, digest: str | None = None) -> Bundle:

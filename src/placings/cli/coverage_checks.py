@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from placings.cli.checks import check_output, check_page
 from placings.cli.coverage_options import (
     AsJson,
     Counting,
@@ -58,6 +59,7 @@ def init_limits(
 
     if out.exists() and not overwrite:
         raise BadFile(out, "is there already, perhaps edited. Name another with -o, or pass --overwrite.")
+    check_output(out)
     given = counting.gather()
     chosen: dict[str, Any] = {"margin": margin, "min_events": min_events}
     made: dict[str, Any] = {"from": " ".join(events)}
@@ -119,6 +121,7 @@ def check_events(
 
     if (limits is None) == (reference is None):
         raise typer.BadParameter("name one of --limits and --reference.")
+    check_page(html)
     held = take_limits(limits if limits is not None else reference, margin=margin, min_events=min_events)
     timed = counting.time or held.counting.get("time")
     given: dict[str, Any] = counting.gather(time=timed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.checks import check_figure, check_inputs, check_metrics, check_page
 from placings.cli.coverage_options import (
     AsJson,
     Counting,
@@ -19,7 +20,7 @@ from placings.cli.coverage_options import (
     parse_rule,
     takes_counting,
 )
-from placings.cli.printing import print_text
+from placings.cli.printing import check_format, print_result
 from placings.errors import BadInput
 
 if TYPE_CHECKING:
@@ -122,14 +123,19 @@ def degrade_model(
     places = ["test", "train+test"] if where is Where.both else [where.value]
     if "train+test" in places and train is None:
         raise typer.BadParameter(f"--where {where.value} retrains, so it needs --train with training data.")
+    shares, filler = parse_shares(drops), parse_number(value, "--value")
+    names = check_metrics(split_names(metrics))
+    check_format(format.value)
+    check_figure(figure)
     reading: dict[str, Any] = {"qid": qid, "label": label, "missing": missing}
     ranker = load(model)
+    check_inputs(train, test)
     found = degrade(
         ranker, None if train is None else read_data(train, **reading), read_data(test, **reading),
-        [parse_place(name) for name in split_names(features)], drops=parse_shares(drops), where=places,
-        value=parse_number(value, "--value"), of=of.value, unit=unit.value,
+        [parse_place(name) for name in split_names(features)], drops=shares, where=places,
+        value=filler, of=of.value, unit=unit.value,
         rule="non_zero" if rule is None else parse_rule(rule),
-        draws=None if draws is None else dict.fromkeys(places, draws), metrics=split_names(metrics),
+        draws=None if draws is None else dict.fromkeys(places, draws), metrics=names,
         random_state=seed, progress=sys.stderr.isatty(),
     )  # fmt: skip
     if figure is not None:
@@ -142,7 +148,7 @@ def degrade_model(
 
         typer.echo(write_json(found.to_dict()))
         return
-    print_text(found.table(format.value))
+    print_result(found, format.value, "What lost coverage costs")
 
 
 @takes_counting("ignore", "sample")
@@ -190,7 +196,12 @@ def estimate_cost(
     from placings.rankers.bundles import load
 
     given = counting.gather()
+    filler = parse_number(value, "--value")
+    check_metrics([metric], "--metric")
+    check_format(format.value)
+    check_page(html)
     names = list(load(model).feature_names_)
+    check_inputs(labelled)
     if len(today) == 1 and (Path(today[0]) / FILE).is_file():
         found = read_coverage(open_history(today[0]), since=counting.since, until=counting.until)
     else:
@@ -203,7 +214,7 @@ def estimate_cost(
         healthy = coverage(name_table(usual), names, absent="dark", **kept).to_pandas()
     risk = estimate_today(
         model, labelled, found, watermark=find_watermark(counting.watermark), usual=healthy, metric=metric,
-        value=parse_number(value, "--value"), jointly=jointly.value, draws=draws, seed=seed,
+        value=filler, jointly=jointly.value, draws=draws, seed=seed,
         reading={"qid": qid, "label": label, "missing": missing},
     )  # fmt: skip
     if html is not None:
@@ -213,7 +224,7 @@ def estimate_cost(
     if as_json:
         typer.echo(risk.to_json())
         return
-    print_text(risk.table(format.value))
+    print_result(risk, format.value, "Coverage at risk")
 
 
 def estimate_today(

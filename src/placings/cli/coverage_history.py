@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.checks import check_average, check_folder, check_page
 from placings.cli.coverage_checks import SAID_NO
 from placings.cli.coverage_options import (
     AsJson,
@@ -22,6 +23,7 @@ from placings.cli.coverage_options import (
     takes_counting,
 )
 from placings.cli.printing import print_text
+from placings.cli.stopping import say_when_stopped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,18 +73,22 @@ def update_trend(
     from placings.feco.trend import measure_trend
     from placings.report.coverage_page import multiply_window
 
+    check_page(html)
+    check_average(average)
     mark = find_watermark(counting.watermark)
     done = None
     if events:
         if counting.time is None:
             raise typer.BadParameter("--time must name the column that says when.")
+        check_folder(store, "--store")
         given = counting.gather()
         chosen = parse_features(features)
         if reference is not None:
             given["bundle"] = reference
-        done = update_history(
-            store, name_table(events), chosen, watermark=mark, late=late, on_day=_make_progress(), **given
-        )
+        with say_when_stopped(f"the finished days are in {store}; the same command goes on."):
+            done = update_history(
+                store, name_table(events), chosen, watermark=mark, late=late, on_day=_make_progress(), **given
+            )
     history = open_history(store)
     found = read_coverage(history, unfinished=True)
     trend = measure_trend(
@@ -156,6 +162,8 @@ def find_incidents(
     for name in given:
         if name not in AlertSettings.__dataclass_fields__:
             raise UnknownName("setting of the alerts", name, AlertSettings.__dataclass_fields__)
+    check_page(html)
+    wanted = AlertSettings(**given)
     if len(source) == 1 and (Path(source[0]) / FILE).is_file():
         found = read_coverage(open_history(source[0]), until=counting.until)
     else:
@@ -166,7 +174,7 @@ def find_incidents(
     mark = bound_watermark(found, counting.watermark)
     weights = read_importances(reference)
     alerts = find_alerts(
-        found, importances=weights, settings=AlertSettings(**given), watermark=mark,
+        found, importances=weights, settings=wanted, watermark=mark,
         since=since, step=found.window,
     )  # fmt: skip
     if html is not None:

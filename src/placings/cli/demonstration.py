@@ -31,11 +31,16 @@ def demo(
       placings demo --searches 5000 --seed 7 --out /tmp/demo
       placings demo --places places.jsonl.gz
     """
+    from placings.cli.checks import check_folder, check_inputs
+    from placings.cli.stopping import say_when_stopped
     from placings.errors import MissingExtra
     from placings.studies.places import MODEL
     from placings.studies.places_demo import run_demo
 
-    result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
+    check_folder(out)
+    check_inputs(places)
+    with say_when_stopped("the demo keeps nothing to go on from; the same command starts anew."):
+        result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
     print_text("\n6. What to look at, and what to run next")
     try:
         from placings.report.log_page import write_log_page

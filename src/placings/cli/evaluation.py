@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.loading import split_names
-from placings.cli.printing import print_text
+from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from placings.arrays import AnyArray, Floats
     from placings.data.ranking import RankingData
     from placings.evaluation.runs import RunFolder
     from placings.evaluation.verdicts import Comparison
+    from placings.rankers.estimator import Ranker
 
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
@@ -68,6 +70,10 @@ Missing = Annotated[str | None, typer.Option(help="What stands for a missing val
 Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
 Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")]
+CompareConfig = Annotated[
+    Path | None,
+    typer.Option(help="A YAML file of these options, or a best.yaml as one of --rankers; flags win."),
+]
 Out = Annotated[Path | None, typer.Option(help="A folder for the tables, the values of each query, the run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in that folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
@@ -114,16 +120,22 @@ def evaluate_files(
     chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
         raise typer.BadParameter("name one of --model and --scores.")
-    rows, together = read_rows(data, chosen)
+    names = split_names(chosen.get("metrics", METRICS))
+    _check(data, chosen, names, [chosen.get("scores")])
+    ranker = None
     if chosen.get("model") is not None:
         from placings.rankers.bundles import load
 
-        judged = give_scores(load(chosen["model"]), rows)
-    else:
-        judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
-    result = evaluate(judged, rows, split_names(chosen.get("metrics", METRICS)), **_settings(chosen))
-    if chosen.get("out") is not None:
-        with _start(chosen, "evaluate", data, rows, overwrite) as run:
+        ranker = load(chosen["model"])
+    rows, together = read_rows(data, chosen)
+    _check_slices(rows, chosen)
+    with _start(chosen, "evaluate", data, rows, overwrite) as run:
+        if ranker is not None:
+            judged = give_scores(ranker, rows)
+        else:
+            judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
+        result = evaluate(judged, rows, names, **_settings(chosen))
+        if run is not None:
             run.log(result.means)
             run.write_text("evaluation.json", result.to_json() + "\n")
             run.write_text("evaluation.md", _join(result.table("markdown"), result.slice_table("markdown")))
@@ -147,7 +159,7 @@ def compare_files(
         list[str] | None, typer.Option(help="A file of scores and its name, alike.", metavar="NAME=FILE")
     ] = None,
     rankers: Annotated[
-        str | None, typer.Option(help="Or train these on folds: lightgbm,ranksvm,ridge, …")
+        str | None, typer.Option(help="Or train these on folds: lightgbm,ridge,runs/tuned/best.yaml, …")
     ] = None,
     folds: Annotated[int | None, typer.Option(min=1, help="Folds to train on.", metavar="N")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = None,
@@ -172,7 +184,7 @@ def compare_files(
     missing: Missing = None,
     qid: Qid = None,
     label: Label = None,
-    config: Config = None,
+    config: CompareConfig = None,
     out: Out = None,
     overwrite: Overwrite = False,
     format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
@@ -186,8 +198,6 @@ def compare_files(
       placings compare test.txt --scores engine=engine.csv --scores ours=ours.csv --format latex
       placings compare MQ2008 --rankers lightgbm,ranksvm,ridge --tune 20 --baseline lightgbm --out runs/mq
     """
-    from placings.cli.loading import read_config
-
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
@@ -195,39 +205,47 @@ def compare_files(
         "seed": seed, "fold": fold, "split": split, "missing": missing, "qid": qid, "label": label,
         "out": out,
     }  # fmt: skip
-    chosen = {**read_config(config, COMPARE_OPTIONS), **_given(flags)}
+    chosen = _read_comparison(config, _given(flags))
     named = chosen.get("model") or chosen.get("scores")
     if bool(named) == bool(chosen.get("rankers")):
         raise typer.BadParameter("name models and scores to compare, or --rankers to train.")
     shown = "json" if as_json else format.value
+    check_format(shown)
     result = (
         _compare_trained(data, chosen, overwrite) if not named else _compare_given(data, chosen, overwrite)
     )
-    print_text(result.report(shown))
+    print_result(result, shown)
 
 
 def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
-    from placings.evaluation.comparison import compare
+    from placings.evaluation.comparison import check_comparing, compare
     from placings.evaluation.scoring import give_scores
     from placings.rankers.bundles import load
 
-    rows, together = read_rows(data, chosen)
-    methods: dict[str, list[Floats]] = {}
-    for name, place in _parse_names(chosen.get("model")):
-        methods.setdefault(name, []).append(give_scores(load(place), rows))
-    for name, place in _parse_names(chosen.get("scores")):
-        methods.setdefault(name, []).append(_match_scores(Path(place), rows, data, chosen, together))
     names = split_names(chosen.get("metrics", TABLE_METRICS))
-    result = compare(methods, rows, names, **_settings(chosen), **_testing(chosen))
-    if chosen.get("out") is not None:
-        with _start(chosen, "compare", data, rows, overwrite) as run:
-            _write_comparison(run, result)
-            _draw_ranks(run, {name: runs[0] for name, runs in methods.items()}, rows, chosen)
+    models, files = _parse_names(chosen.get("model")), _parse_names(chosen.get("scores"))
+    check_comparing([name for name, _ in [*models, *files]], names, **_testing(chosen))
+    _check(data, chosen, names, [place for _, place in files])
+    loaded = [(name, load(place)) for name, place in models]
+    rows, together = read_rows(data, chosen)
+    _check_slices(rows, chosen)
+    with _start(chosen, "compare", data, rows, overwrite) as run:
+        methods: dict[str, list[Floats]] = {}
+        for name, ranker in loaded:
+            methods.setdefault(name, []).append(give_scores(ranker, rows))
+        for name, place in files:
+            methods.setdefault(name, []).append(_match_scores(Path(place), rows, data, chosen, together))
+        result = compare(methods, rows, names, **_settings(chosen), **_testing(chosen))
+        if run is not None:
+            figure = _draw_ranks(run, {name: runs[0] for name, runs in methods.items()}, rows, chosen)
+            _write_comparison(run, result, figure)
     return result
 
 
 def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
-    from placings.evaluation.contest import compare_trained, read_folds
+    from placings.cli.stopping import say_when_stopped
+    from placings.evaluation.comparison import check_comparing
+    from placings.evaluation.contest import CELLS, compare_trained, read_folds
     from placings.evaluation.rendering import write_json
 
     reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
@@ -235,18 +253,95 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
         if name in reading:
             raise typer.BadParameter(f"--{name} and --rankers do not go together: all folds are trained on.")
     settings = _settings(chosen)
+    names = split_names(chosen.get("metrics", TABLE_METRICS))
+    entrants = _make_entrants(split_names(chosen["rankers"]))
+    check_comparing(entrants, names, **_testing(chosen))
+    _check(data, chosen, names)
+    if not data.is_dir() and chosen.get("folds") is not None and int(chosen["folds"]) < 3:
+        raise typer.BadParameter(f"--folds must be 3 or more: train, validate, test. Got {chosen['folds']}.")
+    if chosen.get("tune"):
+        from placings.cli.checks import check_library
+
+        check_library("optuna", "tuning", "optuna", "tune")
     parts = read_folds(data, chosen.get("folds"), settings["random_state"], reading)
     training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
-    names = split_names(chosen.get("metrics", TABLE_METRICS))
     common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
-    if chosen.get("out") is None:
-        return compare_trained(parts, split_names(chosen["rankers"]), **common).comparison
     tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}
-    with _start(chosen, "compare", data, tests, overwrite) as run:
-        contest = compare_trained(parts, split_names(chosen["rankers"]), out=chosen["out"], **common)
-        _write_comparison(run, contest.comparison)
-        run.write_text("parameters.json", write_json(contest.parameters) + "\n")
+    asked = {**chosen, "settings": {name: each.get_params(deep=False) for name, each in entrants.items()}}
+    out = chosen.get("out")
+    kept = "nothing is kept; with --out the finished cells would be."
+    if out is not None:
+        kept = f"the finished cells are in {Path(out) / CELLS}; the same command goes on."
+    with say_when_stopped(kept), _start(_name_files(asked), "compare", data, tests, overwrite) as run:
+        contest = compare_trained(parts, entrants, out=out, **common)
+        if run is not None:
+            _write_comparison(run, contest.comparison)
+            run.write_text("parameters.json", write_json(contest.parameters) + "\n")
     return contest.comparison
+
+
+def _name_files(asked: dict[str, Any]) -> dict[str, Any]:
+    """What was asked; settings only where a file gave them, so that earlier runs go on."""
+    files = [name for name in split_names(asked["rankers"]) if _is_file(name)]
+    return asked if files else {name: value for name, value in asked.items() if name != "settings"}
+
+
+def _make_entrants(names: list[str]) -> dict[str, Ranker]:
+    """Rankers by their short names, and those of a best.yaml under the name of its folder."""
+    from placings.cli.checks import check_ranker
+    from placings.cli.loading import POSITIVE_WEIGHT, read_settings, read_tuned
+    from placings.errors import BadInput
+
+    entrants: dict[str, Ranker] = {}
+    for name in names:
+        if not _is_file(name):
+            entrants[name] = check_ranker(name, {})
+            continue
+        tuned = read_tuned(Path(name))
+        if tuned.get(POSITIVE_WEIGHT) not in (None, 1.0):
+            raise BadInput(
+                f"{name} weighs the training rows ({POSITIVE_WEIGHT}), which compare does not. Train it with "
+                "placings fit, and compare the model with --model."
+            )
+        short = str(tuned["ranker"])
+        own = f"{short} ({Path(name).resolve().parent.name})"
+        entrants[own] = check_ranker(short, read_settings(tuned.get("set")))
+    return entrants
+
+
+def _is_file(name: str) -> bool:
+    return name.lower().endswith((".yaml", ".yml"))
+
+
+def _read_comparison(config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """The options of a configuration under the flags; a best.yaml is one more ranker to train."""
+    from placings.cli.loading import is_tuned, read_config, read_options
+
+    if config is None or not is_tuned(read_options(config)):
+        return {**read_config(config, COMPARE_OPTIONS), **flags}
+    rankers = [*split_names(flags.get("rankers", "")), str(config)]
+    return {**flags, "rankers": ",".join(rankers)}
+
+
+def _check(
+    data: Path, chosen: Mapping[str, Any], metrics: list[str], scores: Sequence[str | Path | None] = ()
+) -> None:
+    """Refuse what would fail after the work: metrics, rules, and paths that cannot be read or written."""
+    from placings.cli.checks import check_choice, check_folder, check_inputs, check_metrics
+    from placings.metrics.order import EMPTY
+
+    check_metrics(metrics)
+    check_choice(None if chosen.get("empty") is None else str(chosen["empty"]), EMPTY, "empty rule")
+    if chosen.get("out") is not None:
+        check_folder(chosen["out"])
+    check_inputs(data, *scores)
+
+
+def _check_slices(rows: RankingData, chosen: Mapping[str, Any]) -> None:
+    """Refuse slices that the data do not have, before anything is scored."""
+    from placings.evaluation.slices import find_groups
+
+    find_groups(_settings(chosen).get("slices"), [rows])
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -313,20 +408,35 @@ def _testing(chosen: Mapping[str, Any]) -> dict[str, Any]:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def _start(chosen: Mapping[str, Any], command: str, path: Path, data: Any, overwrite: bool) -> RunFolder:
-    from placings.evaluation.runs import start_run
+@contextmanager
+def _start(
+    chosen: Mapping[str, Any], command: str, path: Path, data: Any, overwrite: bool
+) -> Iterator[RunFolder | None]:
+    """The run's folder, or None without --out."""
+    from placings.cli.fitting import open_run
 
+    if chosen.get("out") is None:
+        yield None
+        return
     config = {**{name: value for name, value in chosen.items() if name != "out"}, "path": str(path)}
-    return start_run(chosen["out"], command, config, data, overwrite=overwrite)
+    with open_run(Path(chosen["out"]), command, config, data, overwrite=overwrite) as run:
+        yield run
 
 
-def _write_comparison(run: RunFolder, result: Comparison) -> None:
+def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> None:
+    from placings.errors import MissingExtra
+    from placings.report.result_page import render_result_page
+
     run.log(
         {f"{method} {name}": mean for method, means in result.means.items() for name, mean in means.items()}
     )
     run.write_text("comparison.json", result.to_json() + "\n")
-    for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex"), ("html", "html")]:
+    for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex")]:
         run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
+    try:
+        run.write_text("comparison.html", render_result_page(result, figure=figure) + "\n")
+    except MissingExtra as error:
+        typer.echo(f"note: no comparison.html: {error}", err=True)
     _write_queries(run, result.qids, result.fold, result.per_query)
 
 
@@ -351,8 +461,8 @@ def _write_queries(
 
 def _draw_ranks(
     run: RunFolder, methods: Mapping[str, Any], data: RankingData, chosen: Mapping[str, Any]
-) -> None:
-    """The rank of the first relevant item as a figure, where matplotlib is installed."""
+) -> str:
+    """The rank of the first relevant item as a figure, where matplotlib is installed; its SVG text."""
     from placings.errors import MissingExtra
     from placings.evaluation.scoring import rank_distribution
     from placings.report.rank_figures import draw_rank_distribution
@@ -363,9 +473,12 @@ def _draw_ranks(
         for name, each in methods.items()
     }
     try:
-        run.write_text("first_relevant.svg", draw_rank_distribution(ranks) + "\n")
+        figure = draw_rank_distribution(ranks)
     except MissingExtra as error:
         typer.echo(f"note: no figure: {error}", err=True)
+        return ""
+    run.write_text("first_relevant.svg", figure + "\n")
+    return figure
 
 
 def _join(*parts: str) -> str:

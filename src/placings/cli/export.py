@@ -30,9 +30,11 @@ def export_model(
 
     from placings.bundle import read_bundle
     from placings.cli.caching import format_bytes
+    from placings.cli.checks import check_output
     from placings.rankers.bundles import load
     from placings.rankers.neural import need_torch
 
+    check_output(out, "OUT")
     found = read_bundle(model, digest=digest).digest
     ranker = load(model, digest=found)
     need_torch()

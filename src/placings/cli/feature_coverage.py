@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.checks import check_average, check_inputs, check_metrics, check_page
 from placings.cli.coverage_checks import check_events, init_limits
 from placings.cli.coverage_costs import degrade_model, estimate_cost
 from placings.cli.coverage_history import find_incidents, update_trend
@@ -92,6 +93,12 @@ def show_coverage(
     given = counting.gather()
     if labelled is not None and reference is None:
         raise typer.BadParameter("--labelled needs --reference with the model whose ranking is at risk.")
+    if html is not None and (first_seen or launch_of) and counting.time is None:
+        raise typer.BadParameter("--first-seen and --launch-of need --time with the column that says when.")
+    check_page(html)
+    check_metrics([metric], "--metric")
+    check_average(average)
+    check_inputs(labelled)
     table = name_table(events)
     found = coverage(table, parse_features(features), bundle=reference, **given)
     if html is not None:
@@ -130,8 +137,6 @@ def write_page_of(
     if found.window is not None and len(found.frame):
         named = importances if importances and set(names) & set(importances) else None
         parts["alerts"] = find_alerts(found, importances=named, watermark=watermark)
-    if (cold["first_seen"] or cold["launch_of"]) and found.window is None:
-        raise typer.BadParameter("--first-seen and --launch-of need --time with the column that says when.")
     over = {"event", "within", "rule", "position", "zone", "since", "until", "sample"}
     shared = {name: value for name, value in counting.items() if name in over}
     plain = {

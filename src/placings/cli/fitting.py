@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from placings.data.ranking import RankingData
+    from placings.evaluation.runs import RunFolder
+    from placings.rankers.estimator import Ranker
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "out", "mlflow", "coverage_limits",
+    "out", "mlflow", "coverage_limits", "positive_weight",
 )  # fmt: skip
 
 
@@ -36,11 +40,16 @@ def fit_files(
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
+    positive_weight: Annotated[
+        float | None, typer.Option(min=0.0, help="Rows with a label above 0 weigh so much more.", metavar="W")
+    ] = None,
     coverage_limits: Annotated[
         Path | None,
         typer.Option(help="Check the training data's coverage first; exit 3, untrained, if it is too low."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of these options, or tune's best.yaml; flags win.")
+    ] = None,
     mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's events of a neural ranker.")
@@ -50,6 +59,8 @@ def fit_files(
 ) -> None:
     """Train a ranker and save it as a bundle, with the run's configuration, data and metrics beside it.
 
+    Ctrl-C in a neural training keeps where it stands, and the same command goes on from there.
+
     \b
     Examples:
       placings fit train.txt --valid vali.txt --test test.txt --out runs/first
@@ -57,35 +68,41 @@ def fit_files(
       placings fit rows.parquet --ranker ridge --set C=10 --valid-share 0.2 --out runs/ridge
       placings fit train.txt --ranker neural --valid vali.txt --out runs/neural --tensorboard runs/events
       placings fit train.txt --config run.yaml
+      placings fit train.txt --config runs/tuned/best.yaml --out runs/best
       placings fit train.parquet --coverage-limits limits.yaml --out runs/gated
     """
-    from placings.cli.loading import parse_settings, read_config, split_names
-    from placings.cli.training_files import keep_history, set_checkpoint
-    from placings.errors import BadInput
-    from placings.evaluation.runs import log_to_mlflow, start_run
+    from placings.cli.checks import check_ranker
+    from placings.cli.loading import merge_settings, read_config, split_names
+    from placings.cli.training_files import (
+        forget_checkpoint,
+        keep_history,
+        save_model,
+        say_stopped,
+        set_checkpoint,
+    )
+    from placings.evaluation.runs import log_to_mlflow
     from placings.evaluation.scoring import evaluate
-    from placings.rankers.catalogue import make_ranker
 
     chosen = read_config(config, OPTIONS)
+    given = merge_settings(chosen, settings or [], ranker)
+    chosen.pop("set", None)
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
         "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "out": out,
-        "mlflow": mlflow, "coverage_limits": coverage_limits,
+        "mlflow": mlflow, "coverage_limits": coverage_limits, "positive_weight": positive_weight,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
-    given = {**_as_settings(chosen.pop("set", None)), **parse_settings(settings or [])}
     name = str(chosen.get("ranker", "lightgbm"))
     names = split_names(chosen.get("metrics", "ndcg@1,ndcg@5,ndcg@10,mrr"))
     random_state = int(chosen.get("seed", 0))
-    if chosen.get("out") is None:
-        raise BadInput("a run needs a folder. Pass --out, or out: in the configuration.")
-    folder = Path(chosen["out"])
+    if "random_state" in check_ranker(name, given).get_params():
+        given.setdefault("random_state", random_state)
+    model = check_ranker(name, given)
+    folder = check_fit(data, chosen, names, model, tensorboard)
     parts = read_parts(data, chosen, random_state)
+    check_alike(parts)
     if chosen.get("coverage_limits") is not None:
         check_training(parts["train"], Path(chosen["coverage_limits"]), as_json=as_json)
-    if "random_state" in make_ranker(name).get_params():
-        given.setdefault("random_state", random_state)
-    model = make_ranker(name, **given)
     written = {
         **chosen,
         "ranker": name,
@@ -94,23 +111,29 @@ def fit_files(
         "seed": random_state,
         "path": str(data),
     }
-    with start_run(folder, "fit", written, parts, overwrite=overwrite) as run:
+    with open_run(folder, "fit", written, parts, overwrite=overwrite) as run:
         if "verbose" in model.get_params():
             model.set_params(verbose=True)
         set_checkpoint(model, folder)
-        model.fit(parts["train"], valid=parts.get("valid"))
+        try:
+            model.fit(weigh_train(parts["train"], chosen), valid=parts.get("valid"))
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(say_stopped(stop, model)) from stop
         if "verbose" in model.get_params():
             model.set_params(verbose=False)
-        keep_history(model, folder, tensorboard)
+        forget_checkpoint(model, folder)
         if chosen.get("coverage_limits") is not None:
             from placings.feco.references import adopt_rules, take_limits
 
             adopt_rules(model, parts["train"], take_limits(Path(chosen["coverage_limits"])).rules)
+        place = folder / "model"
+        save_model(model, place, {})  # before anything else can go wrong
+        keep_history(model, folder, tensorboard)
         judged = {part: evaluate(model, parts[part], names) for part in ("valid", "test") if part in parts}
         for part, result in judged.items():
             run.log({f"{part} {metric}": result[metric] for metric in names})
         means = {key: value for key, value in run.metrics.items() if value is not None}
-        digest = model.save(folder / "model", metrics=means)
+        digest = save_model(model, place, means)
         run.facts["digest"] = digest
     if chosen.get("mlflow"):
         log_to_mlflow(run)
@@ -123,6 +146,91 @@ def fit_files(
     for part, result in judged.items():
         typer.echo(f"{part}:\n{result.table()}\n")
     typer.echo(f"model: {folder / 'model'}\ndigest: {digest}")
+
+
+def check_fit(
+    data: Path, chosen: dict[str, Any], metrics: list[str], model: Ranker, tensorboard: Path | None
+) -> Path:
+    """Refuse what would fail later: paths, permissions, names and missing libraries. The run's folder."""
+    from placings.bundle import refuse_other
+    from placings.cli.checks import (
+        check_folder,
+        check_inputs,
+        check_library,
+        check_metrics,
+        check_mlflow,
+    )
+    from placings.errors import BadInput
+
+    if chosen.get("out") is None:
+        raise BadInput("a run needs a folder. Pass --out, or out: in the configuration.")
+    folder = check_folder(chosen["out"])
+    refuse_other(folder / "model")
+    check_metrics(metrics)
+    if chosen.get("mlflow"):
+        check_mlflow()
+    if tensorboard is not None:
+        if "checkpoint" not in model.get_params():
+            raise BadInput("--tensorboard is about the steps of a neural ranker. Leave it out.")
+        check_folder(tensorboard, "--tensorboard")
+        check_library("tensorboard", "a TensorBoard log", "tensorboard", "tensorboard")
+    if chosen.get("coverage_limits") is not None:
+        from placings.feco.limits import read_limits
+
+        read_limits(Path(chosen["coverage_limits"]))
+    check_parts(data, chosen)
+    check_inputs(data, chosen.get("valid"), chosen.get("test"))
+    return folder
+
+
+def check_parts(data: Path, chosen: dict[str, Any]) -> None:
+    """Refuse options about the parts of the data that contradict each other."""
+    from placings.data.letor import find_collection
+    from placings.errors import BadInput
+
+    weight = chosen.get("positive_weight")
+    if weight is not None and not (isinstance(weight, int | float) and weight > 0.0):
+        raise BadInput(f"--positive-weight must be above 0. Got {weight!r}.")
+    collection = find_collection(data) if data.is_dir() else None
+    held = chosen.get("valid") is not None or (collection is not None and "valid" in collection.splits)
+    if chosen.get("valid_share") and held:
+        raise BadInput("--valid-share takes queries from the training data; leave it out, there is valid.")
+
+
+def check_alike(parts: dict[str, RankingData]) -> None:
+    """Refuse validation or test data without the features of the training data."""
+    from placings.data.alignment import align_features
+
+    for name, part in parts.items():
+        if name != "train":
+            align_features(part, parts["train"].feature_names)
+
+
+def weigh_train(train: RankingData, chosen: dict[str, Any]) -> RankingData:
+    """The training data, rows with a label above 0 weighted as asked."""
+    from placings.evaluation.trials import weigh_positives
+
+    weight = chosen.get("positive_weight")
+    return train if weight is None else weigh_positives(train, float(weight))
+
+
+def open_run(
+    folder: Path, command: str, config: Mapping[str, Any], data: Any, *, overwrite: bool
+) -> RunFolder:
+    """`start_run` at the terminal: what is in the way is replaced by a flag, with what it left behind."""
+    from placings.cli.training_files import CHECKPOINT
+    from placings.errors import BadFile, BadInput
+    from placings.evaluation.runs import OtherRun, start_run
+
+    try:
+        return start_run(folder, command, config, data)
+    except (OtherRun, BadFile) as other:
+        if not overwrite and isinstance(other, OtherRun):
+            raise BadInput(f"{other.problem} Choose another --out, or pass --overwrite.") from None
+        if not overwrite:
+            raise
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # the other run's
+    return start_run(folder, command, config, data, overwrite=True)
 
 
 def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
@@ -145,7 +253,6 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
     """train, and valid and test where there are such: files, a share, or a collection's own parts."""
     from placings.cli.loading import read_data
     from placings.data.letor import find_collection
-    from placings.errors import BadInput
 
     reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label")}
     collection = find_collection(path) if path.is_dir() else None
@@ -160,19 +267,7 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
             parts[part] = read_data(Path(chosen[part]), **reading)
     share = chosen.get("valid_share")
     if share:
-        if "valid" in parts:
-            raise BadInput("valid_share takes queries from the training data; leave it out, there is valid.")
         parts["train"], parts["valid"] = parts["train"].split(
             1 - float(share), float(share), random_state=seed
         )
     return parts
-
-
-def _as_settings(given: Any) -> dict[str, Any]:
-    from placings.errors import BadInput
-
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise BadInput(f"set must hold settings as `name: value` in a configuration. Got {given!r}.")
-    return {str(name): value for name, value in given.items()}

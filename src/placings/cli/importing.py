@@ -23,17 +23,21 @@ def import_model(
       placings import-model lightgbm.txt model/
       placings import-model ranker.ubj model/ --names feature_names.txt
     """
+    from placings.bundle import refuse_other
+    from placings.cli.checks import check_choice, check_folder, check_inputs
     from placings.data.reading import read_feature_names
     from placings.data.streams import check_file
-    from placings.errors import BadInput, UnknownName
+    from placings.errors import BadInput
 
     libraries = {"lightgbm": "LightGBMRanker", "xgboost": "XGBoostRanker"}
+    check_choice(library, libraries, "library")
+    check_folder(out, "OUT")
+    refuse_other(out)
+    check_inputs(names)
     check_file(model)
     if library is None:
         with open(model, "rb") as file:
             library = "lightgbm" if file.read(5).strip().startswith(b"tree") else "xgboost"
-    if library not in libraries:
-        raise UnknownName("library", library, libraries)
     from placings.rankers.lgbm import LightGBMRanker
     from placings.rankers.xgb import XGBoostRanker
 

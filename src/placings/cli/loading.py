@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.errors import BadFile, BadInput, UnknownName
+from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
 
 if TYPE_CHECKING:
     from placings.data.ranking import RankingData
+
+POSITIVE_WEIGHT = "positive_weight"  # weighs the training rows with a label; no setting of a ranker
 
 
 def read_data(path: Path, *, cache: bool = True, **options: Any) -> RankingData:
@@ -60,22 +62,136 @@ def split_names(names: Any) -> list[str]:
 
 
 def read_config(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
-    """The options of a YAML file; one that the command does not have is named."""
+    """The options of a YAML file; one that the command does not have is named.
+
+    `best.yaml`, which `placings tune` writes, is such a file, also as version 1 wrote it.
+    """
     if path is None:
         return {}
+    options, names = read_options(path), list(known)
+    if is_tuned(options) and "ranker" not in names:
+        raise BadFile(
+            path,
+            "holds the settings of a ranker that is still to be trained: placings fit DATA --config "
+            f"{path} --out FOLDER.",
+        )
+    for name in options:
+        if name not in names:
+            raise UnknownName(f"option in {path.name}", name, names)
+    return options
+
+
+def read_tuned(path: Path) -> dict[str, Any]:
+    """The ranker of a `best.yaml`: its `ranker` and `set`, perhaps `seed` and `positive_weight`."""
+    options = read_options(path)
+    if not is_tuned(options):
+        raise BadFile(path, "names no ranker with its settings, as the best.yaml of `placings tune` does.")
+    return options
+
+
+def is_tuned(options: Mapping[str, Any]) -> bool:
+    """Whether a configuration is one ranker with its settings and nothing else."""
+    return "ranker" in options and set(options) <= {"ranker", "set", "seed", POSITIVE_WEIGHT}
+
+
+def read_settings(given: Any) -> dict[str, Any]:
+    """What stands under `set` in a configuration."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"set must hold settings as `name: value` in a configuration. Got {given!r}.")
+    return {str(name): value for name, value in given.items()}
+
+
+def merge_settings(
+    config: Mapping[str, Any], pairs: Iterable[str], ranker: str | None = None
+) -> dict[str, Any]:
+    """A configuration's `set` under what --set says; a ranker named by a flag brings its own loss."""
+    from placings.rankers.catalogue import CHOICES
+
+    settings = read_settings(config.get("set"))
+    own = CHOICES[ranker].settings if ranker in CHOICES else {}
+    return {**{name: value for name, value in settings.items() if name not in own}, **parse_settings(pairs)}
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """What a YAML file holds, whichever command it is for; a `best.yaml` of version 1 as today's."""
     import yaml
 
     if not path.is_file():
         raise BadFile(path, "no such file.")
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadFile(path, f"is not YAML: {error}.") from None
     if not isinstance(config, Mapping):
         raise BadFile(path, "must hold options as `name: value`, one a line.")
-    names = list(known)
     options = {str(name).replace("-", "_"): value for name, value in config.items()}
-    for name in options:
-        if name not in names:
-            raise UnknownName(f"option in {path.name}", name, names)
-    return options
+    return _convert_old(path, options) if set(options) == {"ranker", "params"} else options
+
+
+# -- best.yaml of version 1 ----------------------------------------------------------------------------------
+
+
+def _convert_old(path: Path, old: Mapping[str, Any]) -> dict[str, Any]:
+    """`ranker: LinearRanker` and `params:` as version 1 wrote them, as options of today.
+
+    The file held only what was tuned. What it was tuned from is taken from the `run.json` beside it, if
+    there is one.
+    """
+    from placings.rankers.catalogue import CHOICES, CLASSES, find_choice
+
+    kind = str(old["ranker"])
+    if kind not in CLASSES:
+        raise UnknownName(f"ranker class in {path.name}", kind, CLASSES)
+    tuned = read_settings(old["params"])
+    options: dict[str, Any] = {}
+    if POSITIVE_WEIGHT in tuned:
+        options[POSITIVE_WEIGHT] = tuned.pop(POSITIVE_WEIGHT)
+    through = {
+        name.removeprefix("params."): tuned.pop(name) for name in list(tuned) if name.startswith("params.")
+    }
+    run = _read_json(path.parent / "run.json")
+    asked = run.get("config", {}) if run.get("command") == "tune" else {}
+    settings = {**read_settings(asked.get("set")), **tuned}
+    if through:
+        settings["params"] = {**(settings.get("params") or {}), **through}
+    named = CHOICES.get(str(asked.get("ranker")))
+    if named is not None and named.class_name == kind:
+        settings = {**named.settings, **settings}  # ridge stands for a loss
+    if kind == "LinearRanker" and "loss" not in settings:
+        settings["loss"] = _guess_loss(path, tuned)
+    return {**options, "ranker": find_choice(kind, settings), "set": settings}
+
+
+def _guess_loss(path: Path, tuned: Mapping[str, Any]) -> str:
+    """The loss of a linear ranker of version 1, whose file does not name it."""
+    import warnings
+
+    space = _read_json(path.parent / "best.json").get("space")
+    known = isinstance(space, Mapping)
+    searched = set(space) if isinstance(space, Mapping) else set(tuned)
+    loss = "ridge" if "pairs" not in searched else "hinge"
+    where = "its best.json" if known else "it"
+    sure = (
+        f"{where} searched only C, as the search for ridge does, so it is taken for one"
+        if loss == "ridge"
+        else f"{where} searched pairs too, so it is no ridge; hinge (ranksvm) is assumed"
+    )
+    warnings.warn(
+        f"{path} was written by version 1 and does not name the loss: {sure}. Another one: --set loss=…",
+        PlacingsWarning,
+        stacklevel=2,
+    )
+    return loss
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """A JSON file's facts; none if there is no such file or it is no JSON."""
+    import json
+
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}

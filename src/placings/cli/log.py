@@ -46,11 +46,15 @@ def compute_features(
       placings log features rows.parquet --preset shop --out data.parquet --save features.json
       placings log features next_week.parquet --preset features.json --out next.parquet
     """
+    from placings.cli.checks import check_output
     from placings.cli.printing import print_text
     from placings.data.reading import write
     from placings.places.preset import find_features, write_features
     from placings.studies.places import read_rows
 
+    check_output(out)
+    if save is not None:
+        check_output(save, "--save", (".json",))
     frame = read_rows(rows)
     features = find_features(preset, frame)
     data = features.to_ranking(frame)

@@ -44,8 +44,15 @@ def explore_log(
       placings log explore shop.parquet --type category --out shop.html
       placings log explore rows.parquet --unsuccessful failed.parquet --zone Europe/Berlin --out log.html
     """
+    from placings.cli.checks import check_inputs, check_page
+    from placings.errors import BadInput
+    from placings.features.time import find_zone
     from placings.report.log_page import write_log_page
 
+    check_page(out, "--out")
+    if find_zone(zone) is None:
+        raise BadInput(f"--zone must be a time zone's name such as Europe/Berlin. Got {zone!r}.")
+    check_inputs(rows, unsuccessful)
     lost = None if unsuccessful is None else read_log_table(unsuccessful)
     written = write_log_page(
         out, read_log_table(rows, types), unsuccessful=lost, title=title, source=f"{rows.name}.", zone=zone,

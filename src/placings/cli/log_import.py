@@ -60,6 +60,7 @@ def import_log(
       placings log import judgements.csv --out rows.parquet
       placings log import qrels.txt --run bm25.run --queries topics.tsv --out rows.parquet
     """
+    from placings.cli.checks import check_folder, check_output
     from placings.clicks.imports import ImportedLog, ImportedRows, import_judgements, import_qrels, import_ubi
     from placings.clicks.ubi import ACTIONS
     from placings.errors import BadInput
@@ -70,6 +71,10 @@ def import_log(
     unused = [name for name, value in options.items() if value and name not in used[form]]
     if unused:
         raise BadInput(f"--{unused[0]} has no meaning for {form.value}. Leave it out, or give --form.")
+    if form is Form.ubi:
+        check_folder(out)
+    else:
+        check_output(out)
     imported: ImportedLog | ImportedRows
     if form is Form.ubi:
         renamed = {**ACTIONS, **_read_pairs(action, "action")}

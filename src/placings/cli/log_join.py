@@ -95,10 +95,15 @@ def join_files(
       placings log join searches.jsonl.gz actions.jsonl.gz --out rows.parquet --grade click=1 --grade order=4
       placings log join 'logs/s-*.parquet' 'logs/a-*.parquet' --out rows.parquet --group query --memory 6GB
     """
+    from placings.cli.checks import check_output
     from placings.clicks.sessions import join_logs
 
+    grades = _parse_grades(grade)
+    for path, option in ((out, "--out"), (apart, "--apart")):
+        if path is not None and not (engine or "").startswith(("spark", "local")):  # Spark writes folders
+            check_output(path, option, (".parquet",))
     with join_logs(
-        searches, actions, grades=_parse_grades(grade), engine=engine, group=group.value,
+        searches, actions, grades=grades, engine=engine, group=group.value,
         unsuccessful=unsuccessful.value, snapshots=snapshots, truth=truth, window=window, slack=slack,
         gap=gap, edits=edits, frequency=frequency.value, memory=memory,
     ) as joined:  # fmt: skip

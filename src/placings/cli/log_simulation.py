@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from placings.cli.checks import check_folder
 from placings.errors import BadInput
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def simulate_places(
     from placings.places.engines.sqlite import SqliteEngine
     from placings.places.simulation import simulate_log
 
+    check_folder(out, "OUT")
     engine = SqliteEngine(index)
     meant = _read_meant(places, engine)
     with _show_searches(searches) as progress:
@@ -113,6 +115,7 @@ def simulate_shop(
     from placings.clicks.shop_actions import make_shop_actions
     from placings.clicks.simulation import make_shop_log
 
+    check_folder(out, "OUT")
     shop = make_shop_actions(
         make_shop_log(days, searches=searches, shown=shown, random_state=seed), broken=broken
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from placings.cli.caching import app as cache_app
 from placings.cli.demonstration import demo
@@ -20,8 +24,54 @@ from placings.cli.log import app as log_app
 from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
 from placings.cli.reproduce import app as reproduce_app
+from placings.cli.stopping import STOPPED
 from placings.cli.tuning import tune_files
 from placings.errors import PlacingsError
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown without a type: they take no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, with flags as they are written."""
+        return _show_flags(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same for a group of commands; the outermost says what a stopped command kept."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, with flags as they are written."""
+        return _show_flags(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C ends it with one line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            if ctx.parent is not None:
+                raise
+            print(f"\nstopped: {stop}" if str(stop) else "\nstopped", file=sys.stderr)
+            raise typer.Exit(STOPPED) from None
+
+
+def _show_flags(params: Sequence[Any]) -> Sequence[Any]:
+    for each in params:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return params
+
+
+def _set_classes(group: typer.Typer) -> None:
+    """Let every command of a group, and of the groups in it, be one of ours."""
+    group.info.cls = Group
+    for command in group.registered_commands:
+        command.cls = Command
+    for inner in group.registered_groups:
+        inner.cls = Group
+        if inner.typer_instance is not None:
+            _set_classes(inner.typer_instance)
+
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -67,6 +117,7 @@ app.add_typer(places_app, name="places")
 app.add_typer(reproduce_app, name="reproduce")
 app.add_typer(cache_app, name="cache")
 app.command("demo")(demo)
+_set_classes(app)
 
 
 def run() -> None:
@@ -77,14 +128,51 @@ def run() -> None:
         print(f"note: {message}", file=sys.stderr)
 
     warnings.showwarning = say
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: tidily
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can be told
     except PlacingsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        _end(f"error: {error}")
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        _end("")
+    except OSError as error:
+        _end(f"error: {describe_failure(error)}")
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        sys.exit(130)
+        _end("stopped", STOPPED)
+
+
+def describe_failure(error: OSError) -> str:
+    """What the system refused, in one line, and what may help.
+
+    >>> describe_failure(OSError(28, "No space left on device", "/mnt/scores.csv"))
+    '/mnt/scores.csv: no space left on device. Free some, or write elsewhere.'
+    """
+    import errno
+
+    reason = error.strerror or (str(error).splitlines() or [type(error).__name__])[0]
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    where = f"{error.filename}: " if error.filename else "the output could not be written: " if full else ""
+    hints = {
+        errno.ENOSPC: "Free some, or write elsewhere.",
+        errno.EDQUOT: "Free some, or write elsewhere.",
+        errno.EACCES: "Check its permissions, or name another place.",
+        errno.EPERM: "Check its permissions, or name another place.",
+        errno.EROFS: "Name another place.",
+        errno.ENOTDIR: "Name another place.",
+    }
+    hint = hints.get(error.errno or 0, "")
+    return f"{where}{reason[:1].lower()}{reason[1:].rstrip('.')}. {hint}".rstrip()
+
+
+def _end(message: str, code: int = 1) -> None:
+    """Leave with one line on stderr; what stdout could not take is thrown away, not tried again."""
+    if message:
+        print(message, file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -31,9 +31,11 @@ def index_places(
       placings places index geonames cities.db
       placings places index places_karlsruhe.jsonl.gz karlsruhe.db
     """
+    from placings.cli.checks import check_output
     from placings.places.engines.sqlite import build_index
     from placings.places.sources import read_source
 
+    check_output(out, "OUT")
     with _show_bar("reading") as tell:
         places = read_source(source, progress=tell)
     with _show_bar("indexing") as tell:

@@ -86,7 +86,10 @@ def run_places_study(
     import shutil
     import sys
 
+    from placings.cli.checks import check_folder, check_inputs
+    from placings.cli.stopping import say_when_stopped
     from placings.evaluation.rendering import write_json
+    from placings.features.time import find_zone
     from placings.studies.places import CELLS, read_rows, run_study
     from placings.studies.places_settings import choose_settings
     from placings.studies.places_tables import render_study
@@ -99,21 +102,26 @@ def run_places_study(
         raise BadInput(
             "--zone is for places without a time zone; GeoNames' cities name theirs. Add --places."
         )
+    if zone and find_zone(zone) is None:
+        raise BadInput(f"--zone must be a time zone's name such as Europe/Berlin. Got {zone!r}.")
     if quick and full:
         raise BadInput("--quick and --full are opposites. Leave one out.")
+    check_folder(out)
+    check_inputs(rows, places)
     progress = verbose or sys.stderr.isatty()
     if not resume and (out / CELLS).is_dir():
         shutil.rmtree(out / CELLS)
-    if rows is None:
-        wanted = searches or (1500 if quick else 5000)
-        frame = _simulate(places, zone, out, wanted, clicks, k, seed, progress)
-    else:
-        frame = read_rows(rows)
-    count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
-    settings = choose_settings(count, quick=quick, full=full, seed=seed, split=split.value)
-    result = run_study(
-        frame, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
-    )
+    with say_when_stopped(f"the finished cells are in {out / CELLS}; the same command goes on."):
+        if rows is None:
+            wanted = searches or (1500 if quick else 5000)
+            frame = _simulate(places, zone, out, wanted, clicks, k, seed, progress)
+        else:
+            frame = read_rows(rows)
+        count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
+        settings = choose_settings(count, quick=quick, full=full, seed=seed, split=split.value)
+        result = run_study(
+            frame, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
+        )
     _write_page(result, out)
     print_text(write_json(result) if as_json else render_study(result))
     if not as_json:
@@ -135,14 +143,11 @@ def _simulate(
     import sys
 
     from placings.data.streams import write_atomically
-    from placings.features.time import find_zone
     from placings.places.engines.sqlite import SqliteEngine, build_index
     from placings.places.simulation import simulate_log
     from placings.places.sources import read_geonames, read_places
     from placings.studies.places import read_rows
 
-    if zone and find_zone(zone) is None:
-        raise BadInput(f"--zone must be a time zone's name such as Europe/Berlin. Got {zone!r}.")
     source = (
         "geonames"
         if places is None

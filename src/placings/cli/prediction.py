@@ -36,16 +36,18 @@ def predict_files(
     import pyarrow.csv
     import pyarrow.parquet
 
+    from placings.cli.checks import check_inputs, check_output
     from placings.cli.loading import read_data
     from placings.data.streams import write_atomically
-    from placings.errors import BadInput
     from placings.metrics.kernels import top_rows
     from placings.rankers.bundles import load
 
-    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
-        raise BadInput(f"scores are written as .csv or .parquet. Got {out.name}.")
+    if out is not None:
+        check_output(out, endings=(".csv", ".parquet"))
+    ranker = load(model, digest=digest)
+    check_inputs(data)
     rows = read_data(data, fold=fold, split=split, missing=missing, qid=qid, label=label)
-    scores = load(model, digest=digest).predict(rows)
+    scores = ranker.predict(rows)
     order, borders = top_rows(scores, rows.offsets)
     rank = np.empty(rows.n_rows, dtype=np.int64)
     rank[order] = np.arange(rows.n_rows) - np.repeat(borders[:-1], rows.sizes) + 1

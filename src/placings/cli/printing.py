@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 PLAIN = str.maketrans(
@@ -20,3 +22,21 @@ def print_text(text: str) -> None:
     except UnicodeEncodeError:
         text = text.translate(PLAIN).translate(BARS).encode(encoding, "replace").decode(encoding)
     typer.echo(text)
+
+
+def check_format(format: str) -> None:
+    """Refuse a page where the library that makes pages is missing, before there is anything to print."""
+    if format == "html":
+        from placings.cli.checks import check_library
+
+        check_library("jinja2", "writing a page", "Jinja2", "report")
+
+
+def print_result(result: Any, format: str, title: str | None = None) -> None:
+    """Print a result's tables; as HTML they are a whole page, to be sent into a file."""
+    if format == "html":
+        from placings.report.result_page import render_result_page
+
+        print_text(render_result_page(result, title=title))
+        return
+    print_text(result.report(format) if hasattr(result, "report") else result.table(format))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from placings.cli.flags import PlainFlags
-from placings.cli.printing import print_text
+from placings.cli.printing import check_format, print_result, print_text
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -100,31 +100,38 @@ def run_table1(
     """
     import sys
 
+    from placings.cli.checks import check_folder
     from placings.cli.loading import parse_settings, split_names
+    from placings.cli.stopping import say_when_stopped
     from placings.studies.table1 import reproduce_table1
 
     reading = {"missing": missing, "qid": qid, "label": label}
-    table = reproduce_table1(
-        data,
-        methods=split_names(methods),
-        seeds=seeds,
-        steps=steps,
-        device=device,
-        folds=parse_folds(folds),
-        trees=trees,
-        attention=attention,
-        groupwise=groupwise,
-        lr=lr,
-        preset=preset,
-        keep=keep.value,
-        settings=parse_settings(settings or []),
-        out=out,
-        random_state=seed,
-        alpha=alpha,
-        reading={name: value for name, value in reading.items() if value is not None},
-        progress=verbose or sys.stderr.isatty(),
-    )
-    print_text(table.report("json" if as_json else format.value))
+    chosen = parse_settings(settings or [])
+    numbers = parse_folds(folds)
+    check_folder(out)
+    check_format(format.value)
+    with say_when_stopped(f"the finished cells are in {out / 'cells'}; the same command goes on."):
+        table = reproduce_table1(
+            data,
+            methods=split_names(methods),
+            seeds=seeds,
+            steps=steps,
+            device=device,
+            folds=numbers,
+            trees=trees,
+            attention=attention,
+            groupwise=groupwise,
+            lr=lr,
+            preset=preset,
+            keep=keep.value,
+            settings=chosen,
+            out=out,
+            random_state=seed,
+            alpha=alpha,
+            reading={name: value for name, value in reading.items() if value is not None},
+            progress=verbose or sys.stderr.isatty(),
+        )
+    print_result(table, "json" if as_json else format.value, "Table 1, reproduced")
     if not as_json:
         typer.echo(f"\nkept in {out}", err=True)
 
@@ -171,18 +178,23 @@ def run_coverage_drop(
     """
     import sys
 
+    from placings.cli.checks import check_folder
     from placings.cli.coverage_costs import parse_shares
     from placings.cli.loading import split_names
+    from placings.cli.stopping import say_when_stopped
     from placings.evaluation.rendering import write_json
     from placings.studies.coverage_drop import run_study
 
     numbers = parse_folds(ids if "," in ids else f"{ids},")
     counts = {"test": draws or 20, "train+test": retrained or 3} if draws or retrained else None
-    study = run_study(
-        data, out, parts=split_names(parts), rankers=split_names(rankers), drops=parse_shares(drops),
-        ids=numbers if isinstance(numbers, list) else [], folds=folds, draws=counts, queries=queries,
-        compared=compared, random_state=seed, progress=sys.stderr.isatty(),
-    )  # fmt: skip
+    shares = parse_shares(drops)
+    check_folder(out)
+    with say_when_stopped(f"the finished cells are in {out / 'cells'}; the same command goes on."):
+        study = run_study(
+            data, out, parts=split_names(parts), rankers=split_names(rankers), drops=shares,
+            ids=numbers if isinstance(numbers, list) else [], folds=folds, draws=counts, queries=queries,
+            compared=compared, random_state=seed, progress=sys.stderr.isatty(),
+        )  # fmt: skip
     print_text(write_json(study.to_dict()) if as_json else study.to_markdown())
     if not as_json:
         typer.echo(f"kept in {out}", err=True)

@@ -1,7 +1,9 @@
-"""What a neural training leaves in its run's folder: a checkpoint while it runs, its history afterwards."""
+"""What a training leaves in its run's folder: a checkpoint while it runs, then the model and its history."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,57 @@ def set_checkpoint(model: Any, folder: Path) -> None:
     """Let a ranker that can go on from a checkpoint keep it in the run's folder."""
     if "checkpoint" in model.get_params() and model.get_params()["checkpoint"] is None:
         model.set_params(checkpoint=str(folder / CHECKPOINT))
+
+
+def forget_checkpoint(model: Any, folder: Path) -> None:
+    """The reverse of `set_checkpoint`, once trained: the path is no setting that a bundle should keep."""
+    if model.get_params().get("checkpoint") == str(folder / CHECKPOINT):
+        model.set_params(checkpoint=None)
+
+
+def say_stopped(stop: KeyboardInterrupt, model: Any) -> str:
+    """What is kept of a training that was interrupted, and what the same command will do."""
+    from placings.training.interruption import Stopped
+
+    if isinstance(stop, Stopped):
+        return f"the state after step {stop.step:,} is in {stop.path}; the same command goes on from there."
+    if "checkpoint" in model.get_params():
+        return "not one step was kept; the same command starts anew."
+    return (
+        f"nothing is kept, because a {type(model).__name__} cannot go on from half a training; the same "
+        "command starts anew."
+    )
+
+
+def save_model(model: Any, place: Path, metrics: Mapping[str, float]) -> str:
+    """Save a trained model and return its digest; if that fails, keep it elsewhere and say where."""
+    from placings.errors import PlacingsError
+
+    try:
+        return str(model.save(place, metrics=metrics))
+    except (OSError, PlacingsError):
+        spare = save_elsewhere(model, metrics)
+        print(
+            f"note: the model could not be written to {place}; it is kept in {spare}. Move it from there.",
+            file=sys.stderr,
+        )
+        raise
+
+
+def save_elsewhere(model: Any, metrics: Mapping[str, float]) -> Path:
+    """Save a model where there is room: the folder for temporary files, the home, or the one we are in."""
+    import tempfile
+
+    for home in (Path(tempfile.gettempdir()), Path.home(), Path.cwd()):
+        try:
+            spare = Path(tempfile.mkdtemp(prefix="placings-model-", dir=home)) / "model"
+            model.save(spare, metrics=metrics)
+        except OSError:
+            continue
+        return spare
+    from placings.errors import BadInput
+
+    raise BadInput("the model could not be saved: there is no room for it anywhere.")
 
 
 def keep_history(model: Any, folder: Path, tensorboard: Path | None = None) -> None:
@@ -26,9 +79,7 @@ def keep_history(model: Any, folder: Path, tensorboard: Path | None = None) -> N
     history.write(folder / "history.csv")
     if tensorboard is not None:
         history.write_tensorboard(tensorboard)
-    if model.get_params().get("checkpoint") == str(folder / CHECKPOINT):
-        model.set_params(checkpoint=None)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     from placings.errors import MissingExtra
 
     try:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from placings.data.ranking import RankingData
     from placings.evaluation.tuning import Tuning
+    from placings.rankers.estimator import Ranker
 
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
     "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "seed", "out", "mlflow",
+    "positive_weight",
 )  # fmt: skip
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 
@@ -56,7 +59,9 @@ def tune_files(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the best parameters, trials and curve.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of these options, or a best.yaml; flags win.")
+    ] = None,
     mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace another run in that folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
@@ -73,9 +78,10 @@ def tune_files(
       placings tune rows.parquet --ranker xgboost --space thesis --method grid --workers 2 --storage tune.db
       placings tune train.txt --config run.yaml --trials 100
     """
-    from placings.cli.loading import parse_settings, read_config
+    from placings.cli.loading import merge_settings, read_config
 
     chosen = read_config(config, OPTIONS)
+    chosen["set"] = merge_settings(chosen, settings or [], ranker)
     flags = {
         "ranker": ranker, "trials": trials, "method": method, "space": space, "valid": valid,
         "valid_share": valid_share, "folds": folds, "metric": metric, "empty": empty, "storage": storage,
@@ -83,7 +89,6 @@ def tune_files(
         "missing": missing, "qid": qid, "label": label, "seed": seed, "out": out, "mlflow": mlflow,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
-    chosen["set"] = {**(chosen.get("set") or {}), **parse_settings(settings or [])}
     found = run_search(data, chosen, overwrite=overwrite)
     if as_json:
         typer.echo(found.to_json())
@@ -93,38 +98,38 @@ def tune_files(
 
 def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -> Tuning:
     """Read the data, search, and write what was found into the run's folder if there is one."""
-    import sys
-
-    from placings.cli.fitting import read_parts
-    from placings.evaluation.runs import log_to_mlflow, start_run
+    from placings.cli.fitting import check_alike, open_run, read_parts
+    from placings.cli.stopping import say_when_stopped
+    from placings.evaluation.runs import log_to_mlflow
     from placings.evaluation.tuning import tune
-    from placings.rankers.catalogue import make_ranker
 
     seed = int(chosen.get("seed", 0))
+    start = check_search(path, chosen)
     parts = read_parts(path, chosen, seed)
+    check_alike(parts)
+    parts["train"] = _weigh_train(parts["train"], start, chosen)
     names = ("trials", "method", "space", "folds", "metric", "empty", "study", "workers", "timeout", "prune")
     options: dict[str, Any] = {name: chosen[name] for name in names if name in chosen}
-    start = make_ranker(str(chosen.get("ranker", "lightgbm")), **chosen["set"])
     held = None if chosen.get("folds") and not chosen.get("valid") else parts.get("valid")
     folder = Path(chosen["out"]) if chosen.get("out") else None
     storage = chosen.get("storage") or (folder / "study.db" if folder else None)
 
+    kept_in = "nothing is kept; with --out or --storage the trials would be."
+    if storage is not None:
+        kept_in = f"the trials so far are in {storage}; the same command goes on."
+
     def search() -> Tuning:
-        try:
+        with say_when_stopped(kept_in):
             return tune(
                 start, parts["train"], held, storage=storage, progress=True, random_state=seed, **options
             )
-        except KeyboardInterrupt:
-            if storage is not None:
-                print(f"the trials so far are in {storage}; the same command goes on.", file=sys.stderr)
-            raise
 
     if folder is None:
         return search()
     kept = {"train": parts["train"], **({"valid": held} if held is not None else {})}
     asked = {name: value for name, value in chosen.items() if name not in BUDGET}
     asked |= {"ranker": chosen.get("ranker", "lightgbm"), "seed": seed, "path": str(path)}
-    with start_run(folder, "tune", asked, kept, overwrite=overwrite) as run:
+    with open_run(folder, "tune", asked, kept, overwrite=overwrite) as run:
         found = search()
         found.save(folder)
         run.write_text("trials.csv", format_trials(found))
@@ -136,6 +141,56 @@ def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -
     if chosen.get("mlflow"):
         log_to_mlflow(run)
     return found
+
+
+def check_search(path: Path, chosen: dict[str, Any]) -> Ranker:
+    """The ranker to start from; what the search would fail at later is refused now."""
+    from placings.cli.checks import (
+        check_choice,
+        check_folder,
+        check_inputs,
+        check_library,
+        check_metrics,
+        check_mlflow,
+        check_output,
+        check_ranker,
+    )
+    from placings.cli.fitting import check_parts
+    from placings.evaluation.spaces import find_space
+    from placings.evaluation.tuning import METHODS
+    from placings.metrics.order import EMPTY
+
+    start = check_ranker(str(chosen.get("ranker", "lightgbm")), chosen["set"])
+    find_space(start, chosen.get("space"))
+    check_metrics([str(chosen.get("metric", "ndcg@10"))], "--metric")
+    check_choice(chosen.get("method"), METHODS, "method")
+    check_choice(chosen.get("empty"), EMPTY, "empty rule")
+    check_library("optuna", "tuning", "optuna", "tune")
+    if chosen.get("out"):
+        check_folder(chosen["out"])
+    if chosen.get("storage") and "://" not in str(chosen["storage"]):
+        check_folder(Path(chosen["storage"]).expanduser().parent, "--storage")
+        if Path(chosen["storage"]).is_dir():
+            check_output(chosen["storage"], "--storage")
+    if chosen.get("mlflow"):
+        check_mlflow()
+    check_parts(path, chosen)
+    check_inputs(path, chosen.get("valid"))
+    return start
+
+
+def _weigh_train(train: RankingData, start: Ranker, chosen: dict[str, Any]) -> RankingData:
+    """The training data under a `positive_weight`, unless the search looks for it itself."""
+    from placings.cli.fitting import weigh_train
+    from placings.cli.loading import POSITIVE_WEIGHT
+    from placings.evaluation.spaces import find_space
+
+    if chosen.get(POSITIVE_WEIGHT) is None:
+        return train
+    if POSITIVE_WEIGHT in find_space(start, chosen.get("space")):
+        typer.echo(f"note: {POSITIVE_WEIGHT} is searched, so that of the file is not used.", err=True)
+        return train
+    return weigh_train(train, chosen)
 
 
 def draw_curve(found: Tuning) -> str | None:

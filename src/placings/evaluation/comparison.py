@@ -29,7 +29,8 @@ from placings.evaluation.significance import (
 )
 from placings.evaluation.slices import Group, Slice, Slicings, find_groups, order_worst_first
 from placings.evaluation.verdicts import BETTER, WORSE, Comparison, Difference, list_notes, say_counts
-from placings.metrics.names import Metric, measure
+from placings.metrics.names import Metric, measure, metric
+from placings.metrics.order import EMPTY
 
 TESTS = {"randomisation": "p_randomisation", "t": "p_t"}
 
@@ -80,10 +81,9 @@ def compare(
     folds = [data] if isinstance(data, RankingData) else list(data)
     if not folds or not methods:
         raise BadInput("compare needs at least one method and one RankingData. Got none.")
-    baselines = _list_baselines(baseline, second_baseline, methods)
-    check_share("alpha", alpha)
-    if test not in TESTS:
-        raise UnknownName("test", str(test), TESTS)
+    baselines = check_comparing(
+        methods, metrics, baseline=baseline, second_baseline=second_baseline, test=test, alpha=alpha
+    )
     rules = {"empty": empty, "min_items": min_items, **options}
     wanted = name_metrics(metrics)
     single = isinstance(data, RankingData)
@@ -173,6 +173,28 @@ def _is_list(entry: Any) -> bool:
         return entry.ndim == 2
     numbers = (int, float, np.number)
     return isinstance(entry, list | tuple) and not all(isinstance(each, numbers) for each in entry)
+
+
+def check_comparing(
+    methods: Iterable[str],
+    metrics: Any,
+    *,
+    baseline: str | Sequence[str] | None = None,
+    second_baseline: str | None = None,
+    test: str = "randomisation",
+    alpha: float = 0.05,
+    empty: str = "drop",
+) -> list[str]:
+    """The baselines; what `compare` would refuse is refused, before anything is trained or scored."""
+    check_share("alpha", alpha)
+    if test not in TESTS:
+        raise UnknownName("test", str(test), TESTS)
+    if empty not in EMPTY:
+        raise UnknownName("empty rule", str(empty), EMPTY)
+    for each in name_metrics(metrics):
+        if isinstance(each, str):
+            metric(each)
+    return _list_baselines(baseline, second_baseline, dict.fromkeys(methods))
 
 
 def _list_baselines(

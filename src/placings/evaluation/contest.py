@@ -21,11 +21,13 @@ from placings.arrays import Floats
 from placings.data.ranking import RankingData
 from placings.data.streams import write_atomically
 from placings.errors import BadInput, PlacingsWarning
-from placings.evaluation.comparison import compare
+from placings.evaluation.comparison import check_comparing, compare
 from placings.evaluation.rendering import write_json
 from placings.evaluation.runs import as_plain, fingerprint
 from placings.evaluation.significance import check_count
+from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
+from placings.metrics import metric as as_metric
 from placings.rankers.bundles import find_versions
 from placings.rankers.catalogue import make_ranker
 from placings.rankers.estimator import Ranker
@@ -84,6 +86,12 @@ def compare_trained(
     entrants = rankers if isinstance(rankers, Mapping) else {name: make_ranker(name) for name in rankers}
     if not entrants:
         raise BadInput("rankers must name at least one, such as 'lightgbm'. Got none.")
+    asked = ("baseline", "second_baseline", "test", "alpha", "empty")
+    check_comparing(entrants, metrics, **{name: comparing[name] for name in asked if name in comparing})
+    as_metric(tuning_metric)
+    find_groups(comparing.get("slices"), [test for _, _, test in parts])
+    for ranker in entrants.values():
+        ranker._check_settings()
     kept = None if out is None else Path(out) / CELLS
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)

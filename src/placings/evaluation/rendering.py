@@ -142,15 +142,25 @@ def draw_latex(grid: Grid) -> str:
 
 
 def draw_html(grid: Grid) -> str:
-    """A `<table>` and its notes in one `<div>`; no style, no script."""
+    """A `<table>` and its notes in one `<div>`, to be put into a page; no style, no script.
+
+    `placings.report.result_page` makes a whole page of it.
+    """
 
     def show(cell: Cell, place: int) -> str:
         text = html.escape(cell.text)
         text = f"<b>{text}</b>" if cell.best else text
         raised = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
-        return f"<th scope='row'>{text}</th>" if place == 0 else f"<td>{text}{raised}</td>"
+        if place == 0:
+            return f"<th scope='row'>{text}</th>"
+        return f"<td{as_text(place)}>{text}{raised}</td>"
 
-    head = "".join(f"<th scope='col'>{html.escape(name)}</th>" for name in grid.header)
+    def as_text(place: int) -> str:
+        return " class='text'" if 0 < place < grid.left else ""
+
+    head = "".join(
+        f"<th scope='col'{as_text(place)}>{html.escape(name)}</th>" for place, name in enumerate(grid.header)
+    )
     rows = "\n".join(
         "<tr>" + "".join(show(cell, place) for place, cell in enumerate(row)) + "</tr>" for row in grid.rows
     )

@@ -9,7 +9,7 @@ import platform
 import time
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,17 @@ FORMAT = 1
 FILE = "run.json"
 BLOCK = 1 << 20
 BLOCKS = 256  # of an array larger than this many blocks, so many are hashed, spread evenly
+
+
+class OtherRun(BadInput):
+    """A folder that holds the run of another command, configuration or data."""
+
+    def __init__(self, path: Path, facts: Mapping[str, Any], differs: Sequence[str]) -> None:
+        self.problem = (
+            f"{path} holds another run ({facts.get('command')!r} of {facts.get('started')}; what differs: "
+            f"{', '.join(differs)})."
+        )
+        super().__init__(f"{self.problem} Choose another folder, or pass overwrite=True to replace it.")
 
 
 def fingerprint(data: RankingData) -> str:
@@ -122,7 +133,11 @@ class RunFolder:
         if error is not None:
             self.facts["error"] = f"{type(error).__name__}: {error}"
         stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
-        self.finish("finished" if kind is None else "stopped" if stopped else "failed")
+        try:
+            self.finish("finished" if kind is None else "stopped" if stopped else "failed")
+        except OSError:  # a full disk: what went wrong first is what counts
+            if error is None:
+                raise
 
     def _write(self) -> None:
         text = json.dumps(self.facts, indent=1, ensure_ascii=False, allow_nan=False)
@@ -140,7 +155,7 @@ def start_run(
     """Open a run's folder and write what is known before it starts.
 
     The same command with the same configuration on the same data may be run again into its folder. A
-    folder that holds another run is refused unless `overwrite`.
+    folder that holds another run is refused (`OtherRun`) unless `overwrite`.
     """
     path = Path(folder)
     if path.exists() and not path.is_dir():
@@ -155,10 +170,7 @@ def start_run(
         before = read_run(path).facts
         other = [name for name, value in identity.items() if before.get(name) != value]
         if other:
-            raise BadInput(
-                f"{path} holds another run ({before.get('command')!r} of {before.get('started')}; what "
-                f"differs: {', '.join(other)}). Choose another folder, or delete it."
-            )
+            raise OtherRun(path, before, other)
     path.mkdir(parents=True, exist_ok=True)
     now = time.time()
     facts = {

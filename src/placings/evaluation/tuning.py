@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ from placings.evaluation.storage import (
 from placings.evaluation.trial_loop import Bar, Search, TrialRow, collect_rows
 from placings.evaluation.trials import Task, Workers, weigh_positives
 from placings.metrics import metric as as_metric
-from placings.rankers.catalogue import make_ranker
+from placings.rankers.catalogue import CLASSES, find_choice, make_ranker
 from placings.rankers.estimator import Ranker
 
 METHODS = ("tpe", "random", "grid")
@@ -107,15 +108,26 @@ class Tuning:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
 
     def to_yaml(self) -> str:
-        """The best parameters, as a configuration file holds them."""
+        """The best ranker with all its settings, as `placings fit --config` and `tune --config` read it."""
         import yaml
 
-        facts = {"ranker": type(self.ranker).__name__, "params": self.best_params}
-        note = f"# {self.metric} {self.best_value:.6f} in trial {self.best.number} of {len(self.trials)}\n"
-        return note + str(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+        ranker = self.best_ranker()
+        settings, left_out = _list_settings(ranker)
+        kind = type(ranker).__name__
+        seed = ranker.get_params(deep=False).get("random_state")
+        facts: dict[str, Any] = {
+            "ranker": find_choice(kind, settings) if kind in CLASSES else kind,
+            "seed": self.seed if seed is None else int(seed),
+        }
+        if POSITIVE_WEIGHT in self.best_params:
+            facts[POSITIVE_WEIGHT] = self.best_params[POSITIVE_WEIGHT]
+        notes = [f"# {self.metric} {self.best_value:.6f} in trial {self.best.number} of {len(self.trials)}"]
+        notes += [f"# {name} is left out: a file cannot hold it" for name in left_out]
+        text = yaml.safe_dump({**facts, "set": settings}, sort_keys=False, allow_unicode=True)
+        return "\n".join([*notes, str(text)])
 
     def save(self, path: str | Path) -> Path:
-        """Write `best.json` (everything) and `best.yaml` (the best parameters) into a folder.
+        """Write `best.json` (everything) and `best.yaml` (the best ranker and its settings) into a folder.
 
         Each file appears whole or not at all.
         """
@@ -264,6 +276,24 @@ def _plain_settings(ranker: Ranker, space: Space) -> dict[str, str]:
     """The parameters that are not tuned, as text, so that any object can be part of a key."""
     settings = ranker.get_params(deep=True)
     return {name: repr(settings[name]) for name in sorted(settings) if name not in {*space, *UNCOUNTED}}
+
+
+def _list_settings(ranker: Ranker) -> tuple[dict[str, Any], list[str]]:
+    """A ranker's settings as plain values, and the names of those that are none.
+
+    What the machine decides is left out (threads, progress), and the seed, which stands for itself; so is
+    what was not set and is None by default.
+    """
+    defaults = {name: each.default for name, each in inspect.signature(type(ranker)).parameters.items()}
+    found, left_out = {}, []
+    for name, value in ranker._plain_params().items():
+        if name in (*UNCOUNTED, "checkpoint") or (value is None and defaults.get(name) is None):
+            continue
+        try:
+            found[name] = json.loads(json.dumps(value.item() if hasattr(value, "item") else value))
+        except (TypeError, ValueError):
+            left_out.append(name)
+    return found, left_out
 
 
 def _describe_failure(ranker: Ranker, rows: tuple[TrialRow, ...]) -> str:

@@ -145,6 +145,11 @@ class CatBoostRanker(TreeRanker):
         self._load(_write_model(booster, "cbm"))
         self.history_ = tuple(history)
 
+    def _check_settings(self) -> None:
+        need_library("catboost", "CatBoostRanker")
+        self._collect(True)
+        metric(self.metric)
+
     def _collect(self, watching: bool) -> tuple[dict[str, Any], int, int | None]:
         own = {
             "loss_function": self.loss,

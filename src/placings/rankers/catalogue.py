@@ -52,6 +52,18 @@ def find_class(name: str) -> type[Ranker]:
     return found
 
 
+def find_choice(class_name: str, settings: Mapping[str, Any]) -> str:
+    """The short name of a ranker of this class with these settings.
+
+    >>> find_choice("LinearRanker", {"loss": "ridge", "C": 10.0}), find_choice("LightGBMRanker", {})
+    ('ridge', 'lightgbm')
+    """
+    for name, choice in CHOICES.items():
+        if choice.class_name == class_name and dict(choice.settings).items() <= dict(settings).items():
+            return name
+    raise UnknownName("ranker class", class_name, CLASSES)
+
+
 def make_ranker(name: str, **settings: Any) -> Ranker:
     """An unfitted ranker by its short name ("lightgbm", "ridge", …) with these settings.
 

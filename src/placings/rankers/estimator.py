@@ -72,6 +72,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The reverse of `_give_weights`."""
         raise NotImplementedError
 
+    def _check_settings(self) -> None:
+        """Refuse settings with which `fit` would fail, as far as that is known before there are data."""
+
     def _plain_params(self) -> dict[str, Any]:
         """The settings that a bundle keeps: plain values only."""
         params: dict[str, Any] = self.get_params(deep=False)

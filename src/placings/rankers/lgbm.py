@@ -12,6 +12,7 @@ from placings.arrays import AnyArray, Floats
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
 from placings.errors import BadFile, BadInput, UnknownName
+from placings.metrics import metric
 from placings.rankers.boosting import (
     TreeRanker,
     Watch,
@@ -166,6 +167,10 @@ class LightGBMRanker(TreeRanker):
         best = booster.best_iteration if patience is not None and booster.best_iteration > 0 else None
         self._load(booster.model_to_string(num_iteration=best).encode())
         self.history_ = tuple(history)
+
+    def _check_settings(self) -> None:
+        self._collect(need_library("lightgbm", "LightGBMRanker"), 1)
+        metric(self.metric)
 
     def _collect(self, lightgbm: Any, rows: int) -> tuple[dict[str, Any], int, int | None, bool]:
         """LightGBM's parameters, the rounds, the patience, and whether to watch a metric of its own."""

@@ -56,6 +56,11 @@ class MeanRanker(Ranker):
                 ranker.set_params(random_state=self.random_state)
         return members
 
+    def _check_settings(self) -> None:
+        self._check_members()
+        for ranker in self._make_members().values():
+            ranker._check_settings()
+
     def _check_members(self) -> None:
         named = isinstance(self.members, Mapping) and len(self.members) > 0
         if not named or not all(isinstance(settings, Mapping) for settings in self.members.values()):

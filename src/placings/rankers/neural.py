@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from placings.arrays import AnyArray, Floats32, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra
+from placings.errors import BadInput, MissingExtra, UnknownName
 from placings.rankers.estimator import Ranker
 from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, make_transform
@@ -312,6 +312,34 @@ class NeuralRanker(Ranker):
         return params
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        torch = need_torch()
+        from placings.losses import find_loss
+        from placings.metrics import metric
+        from placings.rankers.networks import find_activation
+        from placings.training.optimizers import OPTIMIZERS
+        from placings.training.plans import PRECISIONS, SCHEDULES
+
+        settings = self._settle()
+        find_loss(settings.loss, draws=settings.draws)
+        metric(self.metric)
+        find_activation(settings.activation)
+        make_transform(self.transform)
+        for kind, name, known in (
+            ("optimizer", settings.optimizer, OPTIMIZERS),
+            ("schedule", settings.schedule, SCHEDULES),
+            ("precision", self.precision, (None, *PRECISIONS)),
+        ):
+            if name not in known:
+                raise UnknownName(kind, str(name), [each for each in known if each is not None])
+        if self.device is not None:
+            try:
+                there = torch.device(self.device).type != "cuda" or torch.cuda.is_available()
+            except RuntimeError:
+                there = False
+            if not there:
+                raise BadInput(f"there is no device {self.device!r} here. Take cpu, or leave it out.")
 
     def _settle(self, queries: int = 0) -> Settings:
         return settle(self.preset, self.get_params(deep=False), queries)

@@ -13,6 +13,7 @@ from placings.arrays import AnyArray, Floats
 from placings.data.checks import Matrix, name_features
 from placings.data.ranking import RankingData
 from placings.errors import BadFile, BadInput, UnknownName
+from placings.metrics import metric
 from placings.rankers.boosting import (
     Advance,
     TreeRanker,
@@ -167,6 +168,11 @@ class XGBoostRanker(TreeRanker):
             booster = booster[: booster.best_iteration + 1]
         self._load(bytes(booster.save_raw("json")))
         self.history_ = tuple(keeper.history)
+
+    def _check_settings(self) -> None:
+        need_library("xgboost", "XGBoostRanker")
+        self._collect()
+        metric(self.metric)
 
     def _collect(self) -> tuple[dict[str, Any], int, int | None]:
         if self.objective not in OBJECTIVES:

@@ -134,6 +134,8 @@ def run_study(
         name: make_ranker(name, **{**SETTINGS.get(name, {}), **(settings or {}).get(name, {})})
         for name in rankers
     }
+    for each in chosen.values():
+        each._check_settings()
     home = None if out is None else Path(out)
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)

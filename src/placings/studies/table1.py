@@ -16,7 +16,7 @@ from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
 from placings.evaluation.comparison import compare
 from placings.evaluation.runs import as_plain, fingerprint, list_versions
-from placings.evaluation.significance import check_count
+from placings.evaluation.significance import check_count, check_share
 from placings.evaluation.verdicts import Comparison
 from placings.studies.table1_cells import CUTOFF, Fold, Result, Workshop, find_means
 from placings.studies.table1_entrants import DEFAULT_TREES, METHODS, Entrant, list_entrants
@@ -89,6 +89,9 @@ def reproduce_table1(
         methods, preset=preset, networks=networks, trees=chosen_trees, lr=lr, metric=f"ndcg@{CUTOFF}",
         settings={"verbose": progress is True, **asked},
     )  # fmt: skip
+    check_share("alpha", alpha)
+    for entrant in entrants:
+        entrant.ranker._check_settings()
     source = find_source(path_or_data, folds, random_state, reading or {})
     folder = None if out is None else Path(out)
     if folder is not None:

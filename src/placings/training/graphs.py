@@ -20,6 +20,7 @@ from torch import Tensor
 
 from placings.losses import Loss
 from placings.losses.names import list_keywords
+from placings.training.interruption import Interruption
 from placings.training.optimizers import find_penalty
 from placings.training.packing import Group, Packed
 from placings.training.steps import Job, Trace, find_bad, find_losses, key_step, set_mixture_noise
@@ -69,8 +70,14 @@ class GraphRunner:
         self.graph: torch.cuda.CUDAGraph | None = None
         self.pool = ThreadPoolExecutor(1)
 
-    def take_steps(self, start: int, stop: int, on_step: Callable[[int], object]) -> Trace:
-        """Steps `start` to `stop`; what they left is read once a chunk."""
+    def take_steps(
+        self,
+        start: int,
+        stop: int,
+        on_step: Callable[[int], object],
+        interruption: Interruption | None = None,
+    ) -> Trace:
+        """Steps `start` to `stop`; what they left is read once a chunk, and whether to stop then too."""
         self.job.model.train()
         if self.graph is None:
             self._capture(start)
@@ -96,6 +103,8 @@ class GraphRunner:
                 break
             for step in range(first, last):
                 on_step(step + 1)
+            if interruption is not None and interruption.asked:
+                break
         return trace
 
     # -- the step ----------------------------------------------------------------------------------

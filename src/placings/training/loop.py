@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from placings.training.checkpoints import (
     unpack_optimizer,
     write_checkpoint,
 )
+from placings.training.interruption import Interruption, Stopped, hold_signals
 from placings.training.optimizers import Pacer, RunningMean, make_optimizer
 from placings.training.packing import pack_lists
 from placings.training.plans import Diverged, History, Plan
@@ -42,6 +44,8 @@ from placings.training.sources import (
     send_rows,
 )
 from placings.training.steps import SEVERAL, Job, Trace, take_steps
+
+Runner: TypeAlias = Callable[[int, int, Callable[[int], object], Interruption], Trace]
 
 
 def train(
@@ -62,7 +66,8 @@ def train(
 
     Without `valid` all steps are taken and the last weights stay. With `checkpoint`, a file, the run's state
     is written there every so many steps, and a run that finds one of its own goes on from it: to the same
-    bits on a CPU. On a GPU the whole step is captured as a CUDA graph unless `graph` is False.
+    bits on a CPU. Ctrl-C (or SIGTERM) then ends the step, writes the state and raises `Stopped`; a second one
+    ends at once. On a GPU the whole step is captured as a CUDA graph unless `graph` is False.
     """
     device = next(model.parameters()).device
     if not (np.diff(data.offsets) >= 2).any():
@@ -78,12 +83,16 @@ def train(
     history.metric, written = name, step
     take = _choose_runner(job, graph)
     watch = None if valid is None or metric is None else Watch(model, valid, metric)
-    try:
-        while step < plan.steps and not _is_over(plan, history, step, valid):
+    # several processes would stop at different steps and wait for each other: their signals are left alone
+    with (
+        _say_kept(checkpoint, lambda: written),
+        hold_signals(checkpoint is not None and job.processes.count == 1) as interruption,
+    ):
+        while step < plan.steps and not _is_over(plan, history, step, valid) and not interruption.asked:
             stop = _find_stop(plan, step, checkpoint_every if checkpoint else None)
-            trace = take(step, stop, on_step)
+            trace = take(step, stop, on_step, interruption)
             _note(history, trace, job, data, step)
-            step = stop
+            step += len(trace.loss)
             if watch is not None and (step % plan.check_every == 0 or step == plan.steps):
                 with job.mean.swapped_in() if job.mean is not None else nullcontext():
                     value = job.processes.follow(watch.check())
@@ -93,14 +102,11 @@ def train(
             if checkpoint is not None and step % checkpoint_every == 0:
                 _save(checkpoint, job, step, history, best, kept, mark)
                 written = step
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
-            warnings.warn(
-                f"stopped; fit again with the same settings to go on from {checkpoint}.",
-                PlacingsWarning,
-                stacklevel=2,
-            )
-        raise
+        if interruption.asked and checkpoint is not None:
+            if step != written:
+                _save(checkpoint, job, step, history, best, kept, mark)
+                written = step
+            interruption.leave()
     if checkpoint is not None and step != written:
         _save(checkpoint, job, step, history, best, kept, mark)
     if kept:
@@ -181,14 +187,26 @@ def _set_up(
     )
 
 
-def _choose_runner(job: Job, graph: bool | None) -> Callable[[int, int, Callable[[int], object]], Trace]:
+def _choose_runner(job: Job, graph: bool | None) -> Runner:
     if graph is None:
         graph = job.source.device.type == "cuda"
     if graph and job.source.prepared is not None and job.processes.count == 1:
         from placings.training.graphs import GraphRunner
 
         return GraphRunner(job).take_steps
-    return lambda start, stop, on_step: take_steps(job, start, stop, on_step)
+    return partial(take_steps, job)
+
+
+@contextmanager
+def _say_kept(checkpoint: Path | None, find_written: Callable[[], int]) -> Iterator[None]:
+    """Name the step to go on from when training is interrupted and there is one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        written = find_written()
+        if checkpoint is None or not written:
+            raise
+        raise Stopped(written, checkpoint) from None
 
 
 def _find_stop(plan: Plan, step: int, every: int | None) -> int:

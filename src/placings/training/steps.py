@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from placings.losses import Loss
 from placings.training.batches import Deck
+from placings.training.interruption import Interruption
 from placings.training.optimizers import Pacer, RunningMean, find_mixtures, find_penalty, list_gradients
 from placings.training.packing import Packed
 from placings.training.plans import Plan
@@ -91,8 +92,14 @@ def find_losses(
     return torch.cat(parts)
 
 
-def take_steps(job: Job, start: int, stop: int, on_step: Callable[[int], object]) -> Trace:
-    """Steps `start` to `stop`, one after the other."""
+def take_steps(
+    job: Job,
+    start: int,
+    stop: int,
+    on_step: Callable[[int], object],
+    interruption: Interruption | None = None,
+) -> Trace:
+    """Steps `start` to `stop`, one after the other; fewer if someone asks to stop."""
     trace = Trace()
     job.model.train()
     for step in range(start, stop):
@@ -112,6 +119,8 @@ def take_steps(job: Job, start: int, stop: int, on_step: Callable[[int], object]
         if job.mean is not None:
             job.mean.update()
         on_step(step + 1)
+        if interruption is not None and interruption.asked:
+            break
     return trace
 
 

@@ -12,6 +12,7 @@ import typer
 import yaml
 from typer.testing import CliRunner, Result
 
+from placings.cli.main import app
 from placings.cli.tuning import tune_files
 from placings.data.reading import write
 from placings.data.synthetic import make_ranking
@@ -36,9 +37,10 @@ def test_the_folder_holds_best_parameters_trials_and_curve(rows: Path, tmp_path:
     result = call(rows, "--ranker", "ridge", "--trials", 4, "--out", out, "--seed", 3)
     assert result.exit_code == 0
     best = yaml.safe_load((out / "best.yaml").read_text())
-    assert best["ranker"] == "LinearRanker"
+    assert (best["ranker"], best["seed"]) == ("ridge", 3)
     stored = json.loads((out / "best.json").read_text())
-    assert stored["best_params"] == best["params"]
+    assert stored["best_params"].items() <= best["set"].items()
+    assert best["set"]["loss"] == "ridge"
     with open(out / "trials.csv", newline="") as file:
         table = list(csv.DictReader(file))
     assert [row["number"] for row in table] == ["0", "1", "2", "3"]
@@ -49,7 +51,7 @@ def test_the_folder_holds_best_parameters_trials_and_curve(rows: Path, tmp_path:
     assert run["command"] == "tune"
     assert run["metrics"] == {"best ndcg@10": stored["best_value"], "trials": 4.0}
     assert "best ndcg@10" in result.stdout
-    assert f"C: {best['params']['C']}" in result.stdout
+    assert f"C: {best['set']['C']}" in result.stdout
 
 
 def test_the_same_command_goes_on_with_more_trials(rows: Path, tmp_path: Path) -> None:
@@ -107,7 +109,10 @@ def test_without_a_drawing_library_all_but_the_curve_is_written(rows: Path, tmp_
 
 def test_stopping_says_how_to_go_on(rows: Path, tmp_path: Path) -> None:
     with mock.patch("placings.evaluation.tuning.tune", side_effect=KeyboardInterrupt):
-        result = call(rows, "--ranker", "ridge", "--out", tmp_path)
-    assert result.exit_code != 0
-    assert "the same command goes on" in result.stderr
+        result = CliRunner().invoke(
+            app, ["tune", str(rows), "--ranker", "ridge", "--out", str(tmp_path)], catch_exceptions=False
+        )
+    assert result.exit_code == 130
+    kept = tmp_path / "study.db"
+    assert f"stopped: the trials so far are in {kept}; the same command goes on." in result.stderr
     assert json.loads((tmp_path / "run.json").read_text())["state"] == "stopped"

@@ -419,7 +419,8 @@ def test_what_is_saved_reads_back(data: RankingData, tmp_path: Path) -> None:
     assert stored["best_params"] == found.best_params
     assert [row["number"] for row in stored["trials"]] == [0, 1, 2]
     best = yaml.safe_load((folder / "best.yaml").read_text())
-    assert best == {"ranker": "Slope", "params": found.best_params}
+    assert (best["ranker"], best["seed"]) == ("Slope", 0)
+    assert best["set"] == {"early_stopping": 0, "fail": "", **found.best_params}
     assert sorted(path.name for path in folder.iterdir()) == ["best.json", "best.yaml"]
 
 

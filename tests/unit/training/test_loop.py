@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +227,12 @@ def run(
     *,
     stop: int | None = None,
     every: int = 5,
+    on_step: Callable[[int], object] = lambda step: None,
 ) -> tuple[History, dict[str, np.ndarray]]:
     """A run, stopped after so many steps if asked."""
 
     def watch(step: int) -> None:
+        on_step(step)
         if step == stop:
             raise Stop
 
@@ -282,32 +286,77 @@ def test_how_often_checkpoints_are_written_changes_no_bit(data: RankingData, tmp
         assert_same_state(weights, found)
 
 
-def test_an_interrupt_leaves_a_whole_checkpoint_and_says_how_to_go_on(
-    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def stop_at(place: int, number: int = signal.SIGINT) -> Callable[[int], None]:
+    def interrupt(step: int) -> None:
+        if step == place:
+            signal.raise_signal(number)
+
+    return interrupt
+
+
+@pytest.mark.parametrize("place", [1, 8, 10, 17])  # the first, between checkpoints, at a check, the last
+def test_an_interrupt_keeps_the_step_where_it_stands_and_says_how_to_go_on(
+    data: RankingData, tmp_path: Path, place: int
 ) -> None:
     path = tmp_path / "run.safetensors"
     expected, weights = run({}, data, None)
-
-    def interrupt(step: int) -> None:
-        if step == places[-1]:
-            raise KeyboardInterrupt
-
-    places = [8, 3]
-    for said in (False, True):  # before the first checkpoint there is nothing to go on from
-        model = make_network(data)
-        with pytest.MonkeyPatch.context() as patch:
-            warned: list[str] = []
-            patch.setattr(
-                "warnings.warn", lambda message, *rest, seen=warned, **more: seen.append(str(message))
-            )
-            with pytest.raises(KeyboardInterrupt):
-                train(
-                    model, find_loss("softmax"), data, make_plan(steps=17), valid=make_data(12, seed=1),
-                    metric=metric("ndcg@5"), checkpoint=path, checkpoint_every=5, on_step=interrupt,
-                )  # fmt: skip
-        places.pop()
-        assert warned == [f"stopped; fit again with the same settings to go on from {path}."] * said
-    history, found = run({}, data, path)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match=rf"after step {place} is in {path}\. Fit again"):
+        run({}, data, path, on_step=stop_at(place))
+    assert signal.getsignal(signal.SIGINT) == before
+    seen: list[int] = []
+    history, found = run({}, data, path, on_step=seen.append)
+    assert seen == list(range(place + 1, 18))
     assert history == expected
     assert_same_state(weights, found)
     assert [file.name for file in tmp_path.iterdir()] == ["run.safetensors"]
+
+
+def test_a_second_interrupt_ends_at_once_and_names_what_was_written_before(
+    data: RankingData, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.safetensors"
+
+    def insist(step: int) -> None:
+        if step == 8:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="after step 5 is in"):
+        run({}, data, path, on_step=insist)
+    (tmp_path / "run.safetensors").unlink()
+    with pytest.raises(KeyboardInterrupt, match="^$"):  # nothing was kept, so nothing is claimed
+        run({}, data, path, every=100, on_step=insist)
+
+
+def test_a_termination_is_kept_too_where_it_is_an_interrupt(data: RankingData, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as at the terminal
+    try:
+        with pytest.raises(KeyboardInterrupt, match="after step 8 is in"):
+            run({}, data, tmp_path / "run.safetensors", on_step=stop_at(8, signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_without_a_checkpoint_an_interrupt_is_left_alone(data: RankingData) -> None:
+    seen: list[int] = []
+
+    def interrupt(step: int) -> None:
+        seen.append(step)
+        if step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="^$"):
+        run({}, data, None, on_step=interrupt)
+    assert seen == [1, 2, 3]
+
+
+def test_an_own_handler_of_a_signal_stays(data: RankingData, tmp_path: Path) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        history, _ = run({}, data, tmp_path / "run.safetensors", on_step=stop_at(8))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
+    assert len(history.loss) == 17

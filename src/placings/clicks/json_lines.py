@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from placings.data.streams import SUFFIXES, iterate_blocks
+from placings.data.times import as_utc
 from placings.errors import BadFile, BadInput, EmptyFile
 
 if TYPE_CHECKING:
@@ -128,22 +129,22 @@ def _make_schema(
 
 
 def _parse_times(path: Path, table: pa.Table, block: bytes, first: int) -> pa.Table:
-    import pandas as pd
     import pyarrow as pa
 
     if "time" not in table.column_names:
         return table
-    text = table["time"].to_pandas()
-    parsed = pd.to_datetime(text, utc=True, format="ISO8601", errors="coerce")
-    wrong = (parsed.isna() & text.notna()).to_numpy().nonzero()[0]
-    if len(wrong):
-        raise BadFile(
-            path,
-            f"'time' must be ISO text in UTC such as \"2024-05-01T08:00:00Z\". Got {text.iloc[wrong[0]]!r}. "
-            "Mend it, or write null: searches and actions without a time are counted and left out.",
-            line=_find_line(block, first, int(wrong[0])),
-        )
-    column = pa.array(parsed.dt.tz_localize(None).astype("datetime64[us]"), from_pandas=True)
+    times = []
+    for row, text in enumerate(table["time"].to_pylist()):
+        try:
+            times.append(None if text is None else as_utc(text))
+        except ValueError as error:
+            raise BadFile(
+                path,
+                f"'time' must be ISO text in UTC such as \"2024-05-01T08:00:00Z\". Got {text!r}. "
+                "Mend it, or write null: searches and actions without a time are counted and left out.",
+                line=_find_line(block, first, row),
+            ) from error
+    column = pa.array(times, pa.timestamp("us"))
     return table.set_column(table.column_names.index("time"), "time", column)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Ints
+from placings.data.times import as_utc
 from placings.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ def clean_rows(rows: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
         notes.append(f"{int(label.isna().sum()):,} rows have no label and count as not clicked.")
     frame = frame.assign(position=position, label=label.fillna(0.0))[usable].reset_index(drop=True)
     if "time" in frame:
-        frame["time"] = pandas.to_datetime(frame["time"], utc=True, errors="coerce").dt.tz_localize(None)
+        time = _read_times(frame["time"])
+        unread = int((time.isna() & frame["time"].notna()).sum())
+        if unread:
+            notes.append(f"{unread:,} rows have a time that cannot be read and are in no week and no hour.")
+        frame["time"] = time
     return frame, tuple(notes)
 
 
@@ -336,6 +341,21 @@ def _name_sessions(frame: pd.DataFrame) -> AnyArray:
     if "session_id" not in frame:
         return frame["search_id"].to_numpy()
     return frame["session_id"].where(frame["session_id"].notna(), frame["search_id"]).to_numpy()
+
+
+def _read_times(column: pd.Series) -> pd.Series:
+    """Times in UTC without a zone; texts and objects are read one by one, NaT where they are none."""
+
+    def read(value: Any) -> Any:
+        try:
+            return as_utc(value)
+        except ValueError:
+            return None
+
+    if column.dtype.kind != "M":
+        column = column.map(read, na_action="ignore")
+    times: pd.Series = need_pandas().to_datetime(column, utc=True).dt.tz_localize(None)
+    return times
 
 
 def _is_failure(frame: pd.DataFrame) -> Any:

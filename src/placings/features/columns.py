@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Ints
 from placings.data.ids import as_ids
+from placings.data.times import as_utc
 from placings.errors import BadInput, PlacingsError
 from placings.features.folding import fold_text
 from placings.features.lists import Lists
@@ -263,14 +263,9 @@ def _as_time(value: Any, name: str) -> np.datetime64:
     if isinstance(value, np.datetime64):
         return np.array([value], dtype="datetime64[us]")[0]  # type: ignore[no-any-return]
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if not isinstance(moment, datetime):
-            raise ValueError(value)
+        return np.datetime64(as_utc(value), "us")
     except ValueError as error:
         raise _bad_time(value, name) from error
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return np.datetime64(moment, "us")
 
 
 def _bad_time(value: Any, name: str) -> PlacingsError:

@@ -19,7 +19,9 @@ from placings.features.columns import Rows
 
 pd = pytest.importorskip("pandas")
 
-ZONES = st.none() | st.just(UTC) | st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+ZONES = (
+    st.none() | st.just(UTC) | st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+)
 MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=ZONES)
 TEXTS = st.builds(
     lambda moment, separator, z: (

@@ -39,12 +39,6 @@ WANTED = {
     "number": "numbers",
     "time": "timestamps",
 }
-REMEDY = {
-    "id": "Write ids as text; pandas: frame[{name!r}].astype('Int64').astype(str).",
-    "text": "Write it as text, with null where there is none.",
-    "number": "Write numbers, with null where there is none; pandas: pandas.to_numeric(frame[{name!r}]).",
-    "time": "Write timestamps in UTC; pandas: pandas.to_datetime(frame[{name!r}], utc=True).",
-}
 
 
 @dataclass(frozen=True)
@@ -242,7 +236,7 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
     if name in source.table.columns and _is_empty(source, name):  # a type was guessed of no value at all
         return ibis.null(_TYPES[kind])
     _refuse(source, f"column {name!r} must be {WANTED[kind]}. Got {found}{_show_value(source, name)}. "
-            + REMEDY[kind].format(name=name))  # fmt: skip
+            + _suggest_fix(name, found, kind))  # fmt: skip
 
 
 def _struct_fields(source: Source) -> list[str]:
@@ -263,7 +257,28 @@ def _as_field(source: Source, name: str, found: Any, kind: Kind) -> None:
     whole = found.is_string() or found.is_integer() if kind == "id" else found.is_numeric()
     if not (whole or found.is_null()) or found.is_boolean():
         _refuse(source, f"field {name!r} of results must be {WANTED[kind]}. Got {found}. "
-                + REMEDY[kind].format(name=name))  # fmt: skip
+                + _suggest_fix(name, found, kind))  # fmt: skip
+
+
+def _suggest_fix(name: str, found: Any, kind: Kind) -> str:
+    """What to do about a column of the wrong type; what pandas is asked to do must work on that type."""
+    if kind == "text":
+        return "Write it as text, with null where there is none."
+    column = f"frame[{name!r}]"
+    if kind == "number":
+        return f"Write numbers, with null where there is none; pandas: pandas.to_numeric({column})."
+    if kind == "id":
+        how = f"{column}.astype(str)"
+        if found.is_floating():
+            how = f"{column}.astype('Int64').astype(str)"
+        elif found.is_binary():
+            how = f"{column}.str.decode('utf-8')"
+        return f"Write ids as text; pandas: {how}."
+    if found.is_numeric():
+        return (
+            f"Write timestamps in UTC; pandas, of seconds: pandas.to_datetime({column}, unit='s', utc=True)."
+        )
+    return f"Write timestamps in UTC; pandas: pandas.to_datetime({column}, utc=True, format='mixed')."
 
 
 def _is_empty(source: Source, name: str) -> bool:

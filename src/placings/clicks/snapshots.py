@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from placings.clicks.json_lines import is_json_lines, read_json_lines
 from placings.clicks.schema import ACTION, FIELDS, open_log, take_columns
-from placings.data.engines import Source, Table, as_arrow, need_ibis, told_as_ours
+from placings.data.engines import Source, Table, as_arrow, cut_nanoseconds, need_ibis, told_as_ours
 from placings.data.paths import PARQUET, as_paths, as_urls, find_files
 from placings.errors import BadFile
 
@@ -76,7 +76,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> Source:
         with told_as_ours(paths[0]):
             if backend.name == "duckdb":
                 table = backend.read_parquet(files, filename=FILE, file_row_number=True)
-                table = table.rename({ROW: "file_row_number"})
+                table = cut_nanoseconds(table.rename({ROW: "file_row_number"}))
             elif backend.name == "pyspark":
                 read = backend._session.read
                 frame = read.parquet(*as_urls(paths if folder else files)).selectExpr(

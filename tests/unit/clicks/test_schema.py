@@ -205,3 +205,85 @@ def test_lengths_of_time() -> None:
     for wrong in (-1, 0.5, True, "1 week", None, "x"):
         with pytest.raises(BadInput, match="gap must be whole seconds"):
             parse_seconds(wrong, "gap")
+
+
+TIMES = [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Asia/Tokyo")]
+TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+def make_tables(time: Any, text: Any) -> tuple[Any, Any, Any]:
+    """Two searches, a click on each three seconds later, and a snapshot before them, in these types."""
+    moments = [TIME, TIME + timedelta(minutes=5)]
+
+    def stamp(shift: int) -> Any:
+        shifted = [moment + timedelta(seconds=shift) for moment in moments]
+        return pa.array(shifted, pa.timestamp("us", getattr(time, "tz", None))).cast(time)
+
+    item = pa.struct([("item_id", pa.string()), ("position", pa.int64()), ("seen", time)])
+    shown = [[{"item_id": "a", "position": 1, "seen": moment}] for moment in moments]
+    ids, items = pa.array(["s", "t"]).cast(text), pa.array(["a", "a"]).cast(text)
+    searches = {"search_id": ids, "time": stamp(0), "query": pa.array(["x", "y"]).cast(text)}
+    actions = {
+        "search_id": ids,
+        "item_id": items,
+        "time": stamp(3),
+        "action": pa.array(["click"] * 2).cast(text),
+    }
+    snapshots = {"item_id": items, "time": stamp(-60), "price": [1.5, 2.5]}
+    return (
+        pa.table({**searches, "results": pa.array(shown, pa.list_(item))}),
+        pa.table(actions),
+        pa.table(snapshots),
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "text"), [(time, TEXTS[0]) for time in TIMES] + [(TIMES[2], t) for t in TEXTS[1:]], ids=str
+)
+def test_every_type_of_a_time_and_of_a_text_that_parquet_has_is_read(
+    time: Any, text: Any, tmp_path: Path
+) -> None:
+    import pyarrow.parquet as pq
+
+    tables = make_tables(time, text)
+    files = [tmp_path / f"{name}.parquet" for name in ("searches", "actions", "snapshots")]
+    for table, file in zip(tables, files, strict=True):
+        pq.write_table(table, file)
+    for searches, actions, snapshots in (files, tables):
+        with join_logs(searches, actions, snapshots=snapshots) as joined:
+            rows = joined.rows
+        assert rows["time"].tolist() == [pd.Timestamp(TIME), pd.Timestamp(TIME) + pd.Timedelta(minutes=5)]
+        assert rows["label"].tolist() == [1.0, 1.0]
+        assert rows["price"].tolist() == [1.5, 2.5]
+
+
+def test_what_pandas_writes_by_itself_is_read(tmp_path: Path) -> None:
+    searches = pd.DataFrame([{**LINE, "time": "2024-05-01T08:00:00Z"}])
+    actions = pd.DataFrame([{**ACTION, "time": "2024-05-01T10:00:03+02:00"}])
+    for frame, name in ((searches, "s.parquet"), (actions, "a.parquet")):
+        frame["time"] = pd.to_datetime(frame["time"], utc=True).astype("datetime64[ns, UTC]")
+        frame.to_parquet(tmp_path / name)
+    assert join_logs(tmp_path / "s.parquet", tmp_path / "a.parquet").rows["label"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (["2024-05-01T10:00:00+02:00", "2024-05-01T08:00:00"], "time"),
+        ([1714550400, 1714550400], "time"),
+        ([1714550400.0, 1714550400.0], "time"),
+        ([b"s", b"t"], "search_id"),
+        ([1.0, 2.0], "search_id"),
+        ([True, False], "search_id"),
+    ],
+)
+def test_the_advice_of_a_message_leads_to_a_log_that_is_read(values: list[Any], name: str) -> None:
+    frame = pd.DataFrame({"search_id": ["s", "t"], "time": [TIME] * 2, "query": "x", "item_id": "a"})
+    frame[name] = values
+    with pytest.raises(BadFile) as refused:
+        check_searches(frame)
+    advice = str(refused.value).rpartition(": ")[2].removesuffix(".")
+    frame[name] = eval(advice, {"pandas": pd, "frame": frame})
+    assert check_searches(frame).missing
+    if name == "time":
+        assert frame["time"].dt.tz_localize(None).tolist() == [pd.Timestamp(TIME)] * 2

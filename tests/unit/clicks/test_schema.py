@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from placings.clicks.schema import check_actions, check_searches, parse_seconds
+from placings.clicks.schema import ACTION as COLUMNS
+from placings.clicks.schema import check_actions, check_searches, open_log, parse_seconds, take_columns
 from placings.clicks.sessions import join_logs
 from placings.errors import BadFile, BadInput, EmptyFile
 
@@ -211,59 +212,48 @@ TIMES = [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone i
 TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
 
 
-def make_tables(time: Any, text: Any) -> tuple[Any, Any, Any]:
-    """Two searches, a click on each three seconds later, and a snapshot before them, in these types."""
-    moments = [TIME, TIME + timedelta(minutes=5)]
-
-    def stamp(shift: int) -> Any:
-        shifted = [moment + timedelta(seconds=shift) for moment in moments]
-        return pa.array(shifted, pa.timestamp("us", getattr(time, "tz", None))).cast(time)
-
-    item = pa.struct([("item_id", pa.string()), ("position", pa.int64()), ("seen", time)])
-    shown = [[{"item_id": "a", "position": 1, "seen": moment}] for moment in moments]
-    ids, items = pa.array(["s", "t"]).cast(text), pa.array(["a", "a"]).cast(text)
-    searches = {"search_id": ids, "time": stamp(0), "query": pa.array(["x", "y"]).cast(text)}
-    actions = {
-        "search_id": ids,
-        "item_id": items,
-        "time": stamp(3),
-        "action": pa.array(["click"] * 2).cast(text),
-    }
-    snapshots = {"item_id": items, "time": stamp(-60), "price": [1.5, 2.5]}
-    return (
-        pa.table({**searches, "results": pa.array(shown, pa.list_(item))}),
-        pa.table(actions),
-        pa.table(snapshots),
-    )
+def make_actions(time: Any, text: Any) -> Any:
+    """A click at 8 UTC and one at 9, in these types."""
+    moments = pa.array([TIME, TIME + timedelta(hours=1)], pa.timestamp("us", getattr(time, "tz", None)))
+    columns = {"search_id": ["s", "t"], "item_id": ["a", "b"], "action": ["click", "cart"]}
+    texts = {name: pa.array(values).cast(text) for name, values in columns.items()}
+    return pa.table({**texts, "time": moments.cast(time)})
 
 
 @pytest.mark.parametrize(
-    ("time", "text"), [(time, TEXTS[0]) for time in TIMES] + [(TIMES[2], t) for t in TEXTS[1:]], ids=str
+    ("time", "text"),
+    [*((time, TEXTS[0]) for time in TIMES), *((TIMES[-2], text) for text in TEXTS[1:])],
+    ids=str,
 )
-def test_every_type_of_a_time_and_of_a_text_that_parquet_has_is_read(
-    time: Any, text: Any, tmp_path: Path
-) -> None:
+def test_every_type_of_a_time_and_of_a_text_is_read(time: Any, text: Any, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    tables = make_tables(time, text)
-    files = [tmp_path / f"{name}.parquet" for name in ("searches", "actions", "snapshots")]
-    for table, file in zip(tables, files, strict=True):
-        pq.write_table(table, file)
-    for searches, actions, snapshots in (files, tables):
-        with join_logs(searches, actions, snapshots=snapshots) as joined:
-            rows = joined.rows
-        assert rows["time"].tolist() == [pd.Timestamp(TIME), pd.Timestamp(TIME) + pd.Timedelta(minutes=5)]
-        assert rows["label"].tolist() == [1.0, 1.0]
-        assert rows["price"].tolist() == [1.5, 2.5]
+    table, file = make_actions(time, text), tmp_path / "actions.parquet"
+    pq.write_table(table, file)
+    for log in (table, file):
+        source = open_log(log, "actions")
+        taken = source.ask(source.table.select(**take_columns(source, COLUMNS, need=tuple(COLUMNS))))
+        assert taken.sort_values("time")["time"].tolist() == [
+            pd.Timestamp(TIME),
+            pd.Timestamp("2024-05-01 09:00"),
+        ]
+        assert sorted(taken["search_id"]) == ["s", "t"]
 
 
-def test_what_pandas_writes_by_itself_is_read(tmp_path: Path) -> None:
-    searches = pd.DataFrame([{**LINE, "time": "2024-05-01T08:00:00Z"}])
+def test_what_pandas_writes_by_itself_is_joined(tmp_path: Path) -> None:
+    seen = pd.Timestamp("2023-01-01", tz="UTC")
+    searches = pd.DataFrame([{**LINE, "launched": seen, "results": [{**SHOWN[0], "seen": seen}]}])
     actions = pd.DataFrame([{**ACTION, "time": "2024-05-01T10:00:03+02:00"}])
-    for frame, name in ((searches, "s.parquet"), (actions, "a.parquet")):
+    snapshots = pd.DataFrame([{"item_id": "a", "time": "2024-05-01T07:00:00Z", "price": 1.5}])
+    for frame, name in ((searches, "s"), (actions, "a"), (snapshots, "f")):
         frame["time"] = pd.to_datetime(frame["time"], utc=True).astype("datetime64[ns, UTC]")
-        frame.to_parquet(tmp_path / name)
-    assert join_logs(tmp_path / "s.parquet", tmp_path / "a.parquet").rows["label"].tolist() == [1.0]
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    with join_logs(
+        *(tmp_path / f"{name}.parquet" for name in "sa"), snapshots=tmp_path / "f.parquet"
+    ) as joined:
+        row = joined.rows.iloc[0]
+    assert (row["label"], row["price"], row["time"]) == (1.0, 1.5, pd.Timestamp(TIME))
+    assert row["launched"] == row["seen"] == seen
 
 
 @pytest.mark.parametrize(

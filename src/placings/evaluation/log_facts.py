@@ -220,7 +220,9 @@ def split_lengths(
 
     `unsuccessful` holds searches that are not among the rows (search_id, query); one that is in both counts
     once. Where a log says `outcome`, as the join does, only "failed" is a failure: a prefix that someone
-    typed on from, or a search whose actions could not be used, is in neither table.
+    typed on from, or a search whose actions could not be used, is in neither table. Rows without `outcome`
+    do not tell these apart from failures: then all searches without a click are in the second table, and
+    `name_unclicked` has the word for it.
     """
     pandas = need_pandas()
     kept = ["search_id", "session_id", "length", "located"]
@@ -237,6 +239,24 @@ def split_lengths(
     full = [part for part in parts if len(part)] or parts[:1]
     failed = pandas.concat(full, ignore_index=True)
     return {"successful": known[known["rank"].notna()][kept], "failed": failed}
+
+
+def name_unclicked(searches: pd.DataFrame) -> str:
+    """What the second table of `split_lengths` holds: "failed", or only "without a click".
+
+    Searches that are given apart are failures; those among the rows are known to be if the log says so.
+    """
+    told = "outcome" in searches or searches["rank"].notna().all()
+    return "failed" if told else "without a click"
+
+
+def count_abandoned(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None = None) -> int | None:
+    """How many searches were typed on from and found later, among the rows or apart; None if none says."""
+    tables = [each for each in (searches, unsuccessful) if each is not None and "outcome" in each]
+    found: set[Any] = set()
+    for table in tables:
+        found |= set(table.loc[table["outcome"] == "abandoned", "search_id"])
+    return len(found) if tables else None
 
 
 def compare_groups(searches: pd.DataFrame, by: str) -> pd.DataFrame:

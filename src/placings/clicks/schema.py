@@ -6,7 +6,8 @@ docs/log_schema.md is the same for people.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -32,6 +33,7 @@ MADE = (
     "label", "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", "clicks",
     "is_target",
 )  # fmt: skip
+KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
 UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 WANTED = {
     "id": "text or whole numbers",
@@ -47,13 +49,15 @@ class Layout:
 
     `nested` says whether the list is in one column `results`; `fields` are the item's columns beyond
     `item_id`, `position` and `score`, `extras` the search's beyond those that are known; `missing` are
-    known columns that the log has not.
+    known columns that the log has not. An object in an item is taken apart: of `{"price": {"amount": 3}}`
+    the field is "price.amount", and `paths` says where it lies.
     """
 
     nested: bool
     fields: tuple[str, ...]
     extras: tuple[str, ...]
     missing: tuple[str, ...]
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def check_searches(searches: Table, *, engine: Engine = None) -> Layout:
@@ -103,7 +107,53 @@ def open_log(log: Any, what: str, engine: Engine = None) -> Source:
         opened = open_source(log, engine)
     name = opened.name if paths is None else _name_paths(paths)
     shown = f"the {what}" if name in ("the table", "the Ibis table") else name
-    return Source(opened.table, opened.backend, shown, opened.recorded, opened.typeless, opened.own)
+    return Source(
+        unpack_objects(opened.table, shown),
+        opened.backend,
+        shown,
+        opened.recorded,
+        opened.typeless,
+        opened.own,
+    )
+
+
+def unpack_objects(table: Any, name: str) -> Any:
+    """An Ibis table whose columns of objects are taken apart: `user` becomes "user.age", "user.home.city"."""
+    kinds = table.schema()
+    taken: dict[str, Any] = {}
+    for path in _list_paths(kinds):
+        dotted = ".".join(path)
+        if dotted in taken:
+            raise BadFile(name, f"column {dotted!r} is there twice: by itself and in an object. Rename one.")
+        known = dotted in KNOWN  # nothing but nulls is fine there: the column's kind says what they are
+        taken[dotted] = table[dotted] if known and len(path) == 1 else _follow(table, path)
+    return table.select(**taken)
+
+
+def _list_paths(kinds: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The way to each value that is no object, by a schema or an object's type."""
+    for name, kind in kinds.items():
+        if kind.is_struct():
+            yield from _list_paths(kind, (*before, name))
+        else:
+            yield (*before, name)
+
+
+def _follow(value: Any, path: tuple[str, ...]) -> Any:
+    import ibis
+
+    for name in path:
+        value = value[name]
+    return value if _has_type(value.type()) else ibis.null("string")
+
+
+def _has_type(kind: Any) -> bool:
+    """Whether any row had a value to tell the type from; engines cannot hold nulls and lists of no type."""
+    if kind.is_struct():
+        return any(_has_type(each) for each in kind.values())
+    if kind.is_array():
+        return _has_type(kind.value_type)
+    return not kind.is_null() and '"NULL"' not in str(kind)  # as Ibis has DuckDB's list of nulls: unknown
 
 
 def find_layout(source: Source) -> Layout:
@@ -111,8 +161,10 @@ def find_layout(source: Source) -> Layout:
     table = source.table
     nested = "results" in table.columns
     take_columns(source, SEARCH, need=("search_id", "time", "query"))
+    paths: dict[str, tuple[str, ...]] = {}
     if nested:
-        fields = _struct_fields(source)
+        paths = _find_paths(source)
+        fields = list(paths)
         taken = [name for name in fields if name in SEARCH or name in MADE]
         if taken:
             _refuse(
@@ -144,7 +196,9 @@ def find_layout(source: Source) -> Layout:
     rest = tuple(name for name in fields if name not in ITEM)
     missing = tuple(name for name in SEARCH if name not in table.columns)
     lacking = tuple(name for name in ("position", "score") if name not in fields)
-    return Layout(nested, rest, extras, (*missing, *lacking))
+    return Layout(
+        nested, rest, extras, (*missing, *lacking), {name: paths.get(name, (name,)) for name in rest}
+    )
 
 
 def take_columns(source: Source, kinds: dict[str, Kind], need: tuple[str, ...]) -> dict[str, Any]:
@@ -176,7 +230,7 @@ def take_item(source: Source, item: Any, layout: Layout) -> dict[str, Any]:
         else:
             taken[name] = _as_kind(source, name, item[name], kind)
     for name in layout.fields:
-        taken[name] = item[name]
+        taken[name] = _follow(item, layout.paths[name])
     return taken
 
 
@@ -239,7 +293,8 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
             + _suggest_fix(name, found, kind))  # fmt: skip
 
 
-def _struct_fields(source: Source) -> list[str]:
+def _find_paths(source: Source) -> dict[str, tuple[str, ...]]:
+    """The item's fields, and where in an entry of `results` each lies."""
     found = source.table["results"].type()
     if not (found.is_array() and found.value_type.is_struct()):
         _refuse(
@@ -250,7 +305,13 @@ def _struct_fields(source: Source) -> list[str]:
     for name, kind in ITEM.items():
         if name in found.value_type.names:
             _as_field(source, name, found.value_type[name], kind)
-    return list(found.value_type.names)
+    paths: dict[str, tuple[str, ...]] = {}
+    for path in _list_paths(found.value_type):
+        name = ".".join(path)
+        if name in paths:
+            _refuse(source, f"results have a field {name!r} twice: by itself and in an object. Rename one")
+        paths[name] = path
+    return paths
 
 
 def _as_field(source: Source, name: str, found: Any, kind: Kind) -> None:

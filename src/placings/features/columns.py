@@ -139,7 +139,12 @@ class Rows:
             return Texts(codes[plain.codes], values)
         if column not in self._columns:
             return Texts(np.zeros(self.count, dtype=np.int64), [""] if self.count else [])
-        codes, values = number_values(_listed(self._columns[column]))
+        try:
+            codes, values = number_values(_listed(self._columns[column]))
+        except TypeError as error:
+            raise BadInput(
+                f"column {column!r} must be text. Got lists or objects. Write one text a row."
+            ) from error
         again, texts = number_values([_as_text(value) for value in values])
         return Texts(again[codes] if len(codes) else codes, texts)
 
@@ -225,9 +230,11 @@ def _listed(column: Any) -> list[Any]:
 
 
 def _is_known(value: Any) -> bool:
-    """Neither None, nor NaN, NaT or pandas' NA (none of them equals itself), nor an empty text."""
+    """Neither None, nor NaN, NaT or pandas' NA (none of them equals itself), nor an empty text or list."""
     if value is None or isinstance(value, str):
         return bool(value)
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        return len(value) > 0
     try:
         return bool(value == value)
     except TypeError:  # pandas' NA has no truth
@@ -247,7 +254,8 @@ def _as_text(value: Any) -> str:
 def _as_numbers(column: Any, name: str) -> Floats:
     numbers = np.full(len(column), np.nan)
     for row, value in enumerate(_listed(column)):
-        if isinstance(value, str) or (_is_known(value) and not hasattr(value, "__float__")):
+        nested = isinstance(value, list | tuple | dict | np.ndarray)
+        if isinstance(value, str) or nested or (_is_known(value) and not hasattr(value, "__float__")):
             raise BadInput(
                 f"column {name!r} must be numbers. Got {value!r} at row {row}. "
                 "Turn it into a number, or into None where it is missing."

@@ -87,5 +87,5 @@ def _find_kind(rows: Rows, column: str) -> Kind:
 def _find_categories(rows: Rows, column: str) -> list[str]:
     try:
         return [value for value in rows.texts(column).values if value]
-    except TypeError:  # lists and dicts have no place in a table of features
+    except BadInput:  # lists and objects have no place in a table of features
         return []

@@ -277,3 +277,63 @@ def test_the_advice_of_a_message_leads_to_a_log_that_is_read(values: list[Any], 
     assert check_searches(frame).missing
     if name == "time":
         assert frame["time"].dt.tz_localize(None).tolist() == [pd.Timestamp(TIME)] * 2
+
+
+ITEM = {"item_id": "a", "position": 1, "price": {"amount": 3, "tax": {"rate": 0.19}}, "tags": ["x", "y"]}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "memory"])
+def test_objects_in_items_searches_and_snapshots_become_columns_with_dots(form: str, tmp_path: Path) -> None:
+    search = {**LINE, "time": TIME, "user": {"age": 30, "home": {"city": "ka"}}, "results": [ITEM]}
+    click = {**ACTION, "time": TIME, "device": {"os": "x"}}
+    snapshot = {"item_id": "a", "time": TIME, "stock": {"shop": 4}}
+    logs: list[Any] = []
+    for name, line in (("s", search), ("a", click), ("f", snapshot)):
+        path = tmp_path / f"{name}.{form}"
+        if form == "jsonl":
+            write(path, {**line, "time": "2024-05-01T08:00:00Z"})
+        elif form == "parquet":
+            pd.DataFrame([line]).to_parquet(path)
+        logs.append([line] if form == "memory" else path)
+    with join_logs(
+        logs[0], logs[1], snapshots=pd.DataFrame([snapshot]) if form == "memory" else logs[2]
+    ) as joined:
+        row = joined.rows.iloc[0]
+        assert joined.report.ignored == ("device.os",)
+    assert (row["price.amount"], row["price.tax.rate"]) == (3, 0.19)
+    assert (row["user.age"], row["user.home.city"]) == (30, "ka")
+    assert row["stock.shop"] == 4
+    assert list(row["tags"]) == ["x", "y"]  # a list travels along as it is
+    assert not {"price", "user", "stock"} & set(row.index)
+
+
+def test_one_name_for_two_values_is_refused(tmp_path: Path) -> None:
+    outer = write(tmp_path / "s.jsonl", {**LINE, "user": {"age": 30}, "user.age": 31})
+    with pytest.raises(
+        BadFile, match="s.jsonl: column 'user.age' is there twice: by itself and in an object"
+    ):
+        check_searches(outer)
+    inner = write(tmp_path / "t.jsonl", {**LINE, "results": [{**ITEM, "price.amount": 4}]})
+    with pytest.raises(BadFile, match="t.jsonl: results have a field 'price.amount' twice"):
+        check_searches(inner)
+    mixed = write(
+        tmp_path / "u.jsonl", {**LINE, "results": [ITEM]}, {**LINE, "results": [{**ITEM, "price": 3}]}
+    )
+    with pytest.raises(
+        BadFile, match="u.jsonl:2: 'results.price' must be an object, as in the lines before. Got 3"
+    ):
+        check_searches(mixed)
+
+
+def test_fields_without_a_single_value_do_no_harm(tmp_path: Path) -> None:
+    nothing = {"a": {}, "b": [], "c": [{}], "d": [{"q": None}], "e": None, "f": {"x": None}, "g": {"y": []}}
+    line = {
+        **LINE,
+        **nothing,
+        "results": [{**SHOWN[0], **{f"i{name}": value for name, value in nothing.items()}}],
+    }
+    with join_logs(write(tmp_path / "s.jsonl", line), [{**ACTION, "time": TIME}]) as joined:
+        row = joined.rows.iloc[0]
+    for name in ("b", "c", "d", "e", "f.x", "g.y"):
+        assert row[name] is None, name
+        assert row[f"i{name}"] is None, name

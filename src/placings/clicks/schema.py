@@ -171,6 +171,8 @@ def find_layout(source: Source) -> Layout:
                 source,
                 f"results have a field {taken[0]!r}, which the rows need for something else. Rename it",
             )
+        if not fields:
+            _refuse(source, "every list in 'results' is empty. Write an object for each item shown")
         if "item_id" not in fields:
             _refuse(source, f"results have no field 'item_id'. They have: {', '.join(fields)}")
         outer = [name for name in table.columns if name not in SEARCH and name != "results"]

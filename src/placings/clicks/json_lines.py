@@ -204,20 +204,31 @@ def _check_values(
     for name, value in found.items():
         if value is None or (not where and name == "results"):
             continue
-        kind, family = kinds.get(name), _find_family(value)
-        wanted = {"text": str, "time": str, "number": float}.get(kind or "")
-        if kind == "id" and family not in (str, float):
-            wanted = str
-        wanted = wanted or seen.setdefault(where + name, family)
-        if family is not wanted or (kind == "id" and isinstance(value, float)):
-            words = {str: "text", float: "a number", bool: "true or false", list: "a list", dict: "an object"}
-            hint = 'ISO text such as "2024-05-01T08:00:00Z"' if kind == "time" else words[wanted]
+        hint = _find_fault(value, kinds.get(name), where + name, seen)
+        if hint:
             raise BadFile(
                 path,
-                f"{where + name!r} must be {hint}{'' if kind else ', as in the lines before'}. "
-                f"Got {json.dumps(value)[:60]}. Mend the line, or write null where there is none.",
+                f"{where + name!r} must be {hint}. Got {json.dumps(value)[:60]}. Mend the line, or write null "
+                "where there is none.",
                 line=line,
             )
+
+
+def _find_fault(value: Any, kind: str | None, name: str, seen: dict[str, type]) -> str:
+    """What a value must be, where it is something else; "" where it is right."""
+    family = _find_family(value)
+    if kind == "id":
+        if family is not str and (type(value) is not int or not -(2**63) <= value < 2**63):
+            return "text or a whole number of 64 bits"
+        words = {str: "text", float: "a whole number"}
+    else:
+        words = {str: "text", float: "a number", bool: "true or false", list: "a list", dict: "an object"}
+    wanted = {"text": str, "time": str, "number": float}.get(kind or "")
+    if wanted is not None:
+        told = 'ISO text such as "2024-05-01T08:00:00Z"' if kind == "time" else words[wanted]
+        return "" if family is wanted else told
+    first = seen.setdefault(name, family)
+    return "" if family is first else f"{words[first]}, as in the lines before"
 
 
 def _find_family(value: Any) -> type:

@@ -34,7 +34,7 @@ MADE = (
     "is_target",
 )  # fmt: skip
 KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
-UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 WANTED = {
     "id": "text or whole numbers",
     "text": "text",
@@ -249,7 +249,7 @@ def clean_position(position: Any) -> Any:
 
 
 def parse_seconds(length: Any, name: str) -> int:
-    """The whole seconds of 90, "90s", "30m", "1h" or "2d".
+    """The whole seconds of 90, "90", "90s", "30m", "1h" or "2d".
 
     >>> parse_seconds("1h", "window"), parse_seconds(30, "gap")
     (3600, 30)
@@ -261,7 +261,7 @@ def parse_seconds(length: Any, name: str) -> int:
         and length == length // 1
     ):
         return int(length)
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", length.lower()) if isinstance(length, str) else None
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", length.lower()) if isinstance(length, str) else None
     if found is None or found[2] not in UNITS:
         raise BadInput(
             f"{name} must be whole seconds, or a length such as '30s', '10m' or '1h'. Got {length!r}."

@@ -126,7 +126,7 @@ class Bar:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             self.bar = Progress(
-                TextColumn("tuning"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"),
+                TextColumn("tuning"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False),
                 TimeRemainingColumn(), console=Console(stderr=True), transient=True,
             )  # fmt: skip
             self.bar.start()

@@ -107,7 +107,9 @@ def test_actions_are_checked_alike(tmp_path: Path) -> None:
         ({**LINE, "time": 1714550400}, "s.jsonl:4: 'time' must be ISO text .* Got 1714550400"),
         ({**LINE, "query": 7}, "s.jsonl:4: 'query' must be text. Got 7"),
         ({**LINE, "focus_lat": "48"}, "s.jsonl:4: 'focus_lat' must be a number. Got \"48\""),
-        ({**LINE, "search_id": 7}, "s.jsonl:4: 'search_id' must be text"),
+        ({**LINE, "search_id": 7}, "s.jsonl:4: 'search_id' must be text, as in the lines before. Got 7"),
+        ({**LINE, "search_id": 1.0}, "s.jsonl:4: 'search_id' must be text or a whole number .* Got 1.0"),
+        ({**LINE, "search_id": 2**70}, "s.jsonl:4: 'search_id' must be .* of 64 bits. Got 1180591620717411303424"),
         ({**LINE, "results": {"item_id": "a"}}, "s.jsonl:4: 'results' must be a list of objects"),
         ({**LINE, "results": [{"item_id": "a", "position": "1"}]}, "s.jsonl:4: 'results.position' must be a"),
         ({**LINE, "results": [{"item_id": "a", "lat": "x"}]}, "s.jsonl:4: 'results.lat' must be a number"),
@@ -193,8 +195,21 @@ def test_missing_files_empty_files_and_mixed_kinds_are_told(tmp_path: Path) -> N
         check_searches([tmp_path / "s.jsonl", tmp_path / "s.parquet"])
 
 
+@pytest.mark.parametrize("value", [1.0, 1e3, True, 2**63])
+def test_no_message_asks_for_what_was_given(value: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", {**LINE, "search_id": 1}, {**LINE, "search_id": value})
+    with pytest.raises(BadFile, match="s.jsonl:2: 'search_id' must be text or a whole number of 64 bits"):
+        check_searches(path)
+    path = write(tmp_path / "s.jsonl", {**LINE, "search_id": 1}, {**LINE, "search_id": "1"})
+    with pytest.raises(
+        BadFile, match="'search_id' must be a whole number, as in the lines before. Got \"1\""
+    ):
+        check_searches(path)
+
+
 def test_lengths_of_time() -> None:
-    assert [parse_seconds(x, "gap") for x in (30, 30.0, "30s", "2 m", "1h", "1d", 0)] == [
+    assert [parse_seconds(x, "gap") for x in (30, 30.0, "30s", "30", "2 m", "1h", "1d", 0)] == [
+        30,
         30,
         30,
         30,

@@ -208,8 +208,8 @@ def _check_values(
         if hint:
             raise BadFile(
                 path,
-                f"{where + name!r} must be {hint}. Got {json.dumps(value)[:60]}. Mend the line, or write null "
-                "where there is none.",
+                f"{where + name!r} must be {hint}. Got {json.dumps(value)[:60]}. "
+                "Mend the line, or write null where there is none.",
                 line=line,
             )
 

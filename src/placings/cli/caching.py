@@ -39,7 +39,7 @@ def list_cache(
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(markup=False, emoji=False)  # paths are shown as they are
     if entries:
         table = Table("file", "rows", "queries", "features", "size", "last used")
         for entry in entries:

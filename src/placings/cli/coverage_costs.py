@@ -84,7 +84,7 @@ def degrade_model(
         Path | None, typer.Option(help="Training data, to retrain on (--where train+test).", metavar="DATA")
     ] = None,
     features: Annotated[
-        str, typer.Option(help="Names with commas, top:3, random:top:10, or several of these.")
+        str, typer.Option(help="Names with commas, top:3, random:top[none]:[/none]10, or several of these.")
     ] = "top:3",
     drops: Annotated[str, typer.Option(help="Shares that lose the feature, with commas.")] = "0.05,0.25,0.5",
     where: Annotated[Where, typer.Option(help="Mask the test data, or retrain as well.")] = Where.test,
@@ -111,7 +111,7 @@ def degrade_model(
     \b
     Examples:
       placings coverage degrade runs/first/model test.txt
-      placings coverage degrade runs/first/model test.txt --features top:1,random:top:10 --drops 0.25,0.5
+      placings coverage degrade runs/first/model test.txt --features top:1,random:top[none]:[/none]10 --drops 0.5
       placings coverage degrade runs/first/model test.txt --train train.txt --where both --figure drop.svg
     """
     import sys

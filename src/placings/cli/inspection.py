@@ -152,7 +152,7 @@ def render_inspection(
     from placings.data.quality import describe_features
 
     everything = describe_features(data)
-    console.print(f"[bold]{escape(title)}[/bold]", soft_wrap=True)
+    console.print(f"[bold]{escape(title)}[/bold]", soft_wrap=True, emoji=False)
     bars = _bars(console)
     for name, text in header_lines(data, bars[-1]):
         console.print(f"  {name:<18}{text}", soft_wrap=True)

@@ -30,37 +30,60 @@ app.command("simulate-shop")(simulate_shop)
 @app.command("features")
 def compute_features(
     rows: Annotated[Path, typer.Argument(help="The rows that `placings log join` wrote.", metavar="ROWS")],
-    out: Annotated[Path, typer.Option(help="Ranking data to write: parquet, CSV or svmlight text.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Ranking data to write: .parquet, or svmlight text (.txt, .txt.gz) for thesis."),
+    ],
     preset: Annotated[
-        str, typer.Option(help="places, shop, thesis, or a features file that an earlier run wrote (.json).")
-    ] = "places",
+        str | None,
+        typer.Option(
+            help="places, shop, thesis, or a features file that an earlier run wrote (.json). Else places "
+            "for items with name, lat and lon, shop for others.",
+            show_default=False,
+        ),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Also write the fitted features here (.json), for later logs.")
     ] = None,
 ) -> None:
     """Compute the features of joined rows: ranking data that fit, compare and evaluate read.
 
+    Says which columns of the rows no feature reads. The thesis' n-grams are a million sparse columns and
+    more, which only svmlight text can hold.
+
     \b
     Examples:
       placings log features rows.parquet --out data.parquet
       placings log features rows.parquet --preset shop --out data.parquet --save features.json
+      placings log features rows.parquet --preset thesis --out data.txt.gz
       placings log features next_week.parquet --preset features.json --out next.parquet
     """
     from placings.cli.checks import check_output
     from placings.cli.printing import print_text
-    from placings.data.reading import write
-    from placings.places.preset import find_features, write_features
+    from placings.data.batches import check_width
+    from placings.data.reading import name_written, write
+    from placings.places.preset import choose_preset, find_features, list_unused, write_features
     from placings.studies.places import read_rows
 
+    form = name_written(out)
     check_output(out)
     if save is not None:
         check_output(save, "--save", (".json",))
     frame = read_rows(rows)
-    features = find_features(preset, frame)
+    chosen = preset or choose_preset(frame)
+    features = find_features(chosen, frame)
+    if form == "parquet" and any(each.sparse for each in features.fitted):
+        check_width(sum(each.width() for each in features.fitted))
     data = features.to_ranking(frame)
-    write(data, out)
+    write(data, out, **({"ids": "encode"} if form == "svmlight" else {}))
     if save is not None:
         write_features(features, save)
-    print_text(
-        f"{out}: {data.n_queries:,} searches, {data.n_rows:,} rows, {data.n_features:,} features ({preset})"
+    told = (
+        f"{out}: {data.n_queries:,} searches, {data.n_rows:,} rows, {data.n_features:,} features ({chosen})"
     )
+    unused = list_unused(features, frame)
+    if unused:
+        told += f"\ncolumns not used: {', '.join(unused)}"
+        if chosen in ("places", "thesis"):
+            told += "\n--preset shop uses every number and every text of at most 50 values"
+    print_text(told)

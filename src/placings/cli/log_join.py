@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from placings.cli.printing import print_text
+from placings.clicks.join_report import RULES, JoinReport
+from placings.errors import BadInput
 
 
 class Group(StrEnum):
@@ -32,6 +34,14 @@ class Frequency(StrEnum):
     share = "share"
 
 
+REMEDIES = {
+    "no_id": "Write search_id and item_id into every action.",
+    "no_time": "Write a time into every action.",
+    "orphaned": "Are both files of the same days, and are search ids written alike in both?",
+    "early": "Are the times of both files in UTC? --slack allows for clocks that differ.",
+    "late": "Are the times of both files in UTC? --window says how long after its search an action counts.",
+    "not_in_list": "Are item ids written alike in the lists and in the actions?",
+}
 LENGTHS = "When an action counts"
 CHAINS = "Prefix chains"
 
@@ -107,13 +117,43 @@ def join_files(
         unsuccessful=unsuccessful.value, snapshots=snapshots, truth=truth, window=window, slack=slack,
         gap=gap, edits=edits, frequency=frequency.value, memory=memory,
     ) as joined:  # fmt: skip
-        joined.write(out, unsuccessful=apart)
+        report = joined.report
+        if report.notes["rows"]:
+            joined.write(out, unsuccessful=apart)
     if as_json:
-        typer.echo(joined.report.to_json())
-        return
-    print_text(joined.report.table())
-    notes = joined.report.notes
-    print_text(f"{out}: {notes['rows']:,} rows in {notes['groups']:,} groups")
+        typer.echo(report.to_json())
+    else:
+        print_text(report.table())
+    if not report.notes["rows"]:
+        raise BadInput(f"no rows: {out} is not written. {_explain_loss(report)}")
+    if not as_json:
+        print_text(f"{out}: {report.notes['rows']:,} rows in {report.notes['groups']:,} groups")
+    if not report.outcomes["successful"]:
+        typer.echo(f"note: every label is 0. {_explain_loss(report)}", err=True)
+
+
+def _explain_loss(report: JoinReport) -> str:
+    """Why no search has a click, as far as the counts tell, and what to do."""
+    read, searches, actions = report.read, report.searches, report.actions
+    if not read["searches"]:
+        return "The log of searches is empty."
+    if not searches["used"]:
+        worst = max(("no_id", "no_time"), key=lambda name: searches[name])
+        return f"No search could be used, most of them {RULES['searches'][worst]}."
+    if not read["items"]:
+        return "The searches show no items: every list in 'results' is empty."
+    if not read["actions"]:
+        return "The log of actions is empty. --unsuccessful negatives keeps the searches, with label 0."
+    lost = [name for name in actions if name not in ("used", "out_of_order", "duplicate")]
+    worst = max(lost, key=lambda name: actions[name])
+    if not actions[worst]:
+        return "The actions that could be used are worth 0: give them a grade above 0 with --grade."
+    if worst == "unknown_action":
+        name = next(iter(report.unknown))
+        cause = f"have no grade: {report.say_unknown()}. Give them one: --grade {name}=1."
+    else:
+        cause = f"were {RULES['actions'][worst]}. {REMEDIES[worst]}"
+    return f"{actions[worst]:,} of {read['actions']:,} actions {cause}"
 
 
 def _parse_grades(given: list[str] | None) -> dict[str, float] | None:

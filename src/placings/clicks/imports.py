@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.clicks.judgement_files import Judgements, as_column, combine_grades, read_judgements
+from placings.clicks.judgement_files import Judgements, as_column, combine_grades, is_number, read_judgements
 from placings.clicks.log_files import Form, write_log_tables
 from placings.clicks.tally import Tally
 from placings.clicks.ubi import IMPRESSIONS, UbiReader
@@ -160,7 +160,8 @@ def _make_rows(
         del known["query"]
     for name in ("position", "score"):
         if name in known and not all(isinstance(value, float) for value in known[name]):
-            raise BadInput(f"the column {name} must hold numbers. Got {next(v for v in known[name] if v)!r}.")
+            wrong = next(value for value in known[name] if value and not is_number(value))
+            raise BadInput(f"the column {name} must hold numbers. Got {wrong!r}.")
     rows = pandas.DataFrame(known)
     place = known.get("position", [0.0] * len(pairs))
     order = sorted(range(len(pairs)), key=lambda row: (pairs[row][0], _last_if_missing(place[row])))

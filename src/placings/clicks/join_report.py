@@ -28,7 +28,7 @@ RULES: dict[str, dict[str, str]] = {
         "out_of_order": "used: before its search, within the slack",
         "no_id": "left out: search_id or item_id is null or empty",
         "no_time": "left out: time is null",
-        "unknown_action": "left out: the grades do not know the action",
+        "unknown_action": "left out: the action has no grade",
         "duplicate": "left out: same search, item, action and time",
         "orphaned": "left out: no such search",
         "early": "left out: longer before its search than the slack",
@@ -52,7 +52,8 @@ class JoinReport:
     `read` has the totals of "searches" (entries of the log; in a flat log the different ids and times),
     "items" and "actions", and of "outcomes" the searches. `searches`, `items`, `actions` and `outcomes` part
     these totals: each adds up. `notes` are counts that part nothing: rows and groups made, chains, positions
-    that were missing. `ignored` are columns of the actions that nothing was done with.
+    that were missing. `ignored` are columns of the actions that nothing was done with. `unknown` counts the
+    actions without a grade by name, the ten most frequent ones.
     """
 
     read: Mapping[str, int]
@@ -63,6 +64,7 @@ class JoinReport:
     notes: Mapping[str, int]
     settings: Mapping[str, Any] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def adds_up(self) -> bool:
@@ -88,12 +90,21 @@ class JoinReport:
             "notes": dict(self.notes),
             "settings": dict(self.settings),
             "ignored_columns": list(self.ignored),
+            "unknown_actions": dict(self.unknown),
             "adds_up": self.adds_up,
         }
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
+
+    def say_unknown(self) -> str:
+        """The actions without a grade, how often each came, and the grades there are."""
+        named = ", ".join(f"{name!r} ({count:,})" for name, count in self.unknown.items())
+        rest = self.actions["unknown_action"] - sum(self.unknown.values())
+        more = f" and {rest:,} of other names" if rest else ""
+        grades = ", ".join(f"{name}={grade:g}" for name, grade in self.settings.get("grades", {}).items())
+        return f"{named}{more}; the grades are {grades}"
 
     def table(self) -> str:
         """For people: each count with its rule; what never happened is left out."""
@@ -106,6 +117,8 @@ class JoinReport:
             ]
         lines.append("notes")
         lines += [f"  {name.replace('_', ' '):<20}{count:>13,}" for name, count in self.notes.items()]
+        if self.unknown:
+            lines.append(f"actions without a grade: {self.say_unknown()}")
         if self.ignored:
             lines.append(f"columns of the actions not used: {', '.join(self.ignored)}")
         lines.append("the counts add up" if self.adds_up else "THE COUNTS DO NOT ADD UP: please report this")

@@ -13,6 +13,8 @@ from placings.clicks.labels import label_items
 from placings.clicks.schema import ACTION, Layout, take_columns
 from placings.data.engines import Source
 
+MOST_NAMED = 10  # actions without a grade that a report names
+
 
 class JoinSteps:
     """What is asked of the engine, in order; what later steps ask twice is held there.
@@ -50,6 +52,10 @@ class JoinSteps:
         taken = done.table.select(**take_columns(done, ACTION, need=tuple(ACTION)))
         graded = joins.grade_actions(taken, self.grades)
         self.counts["actions"] = self._ask(joins.count_actions(graded))
+        if self.counts["actions"]["unknown_action"]:
+            named = self.source.ask(joins.name_unknown(graded, MOST_NAMED))
+            names = [name if isinstance(name, str) else "null" for name in named["action"].tolist()]
+            self.counts["unknown"] = dict(zip(names, map(int, named["count"]), strict=True))
         each = self._hold(joins.unite_actions(graded))
         hits = self._hold(joins.find_hits(items, heads, each))
         limits = {name: self.seconds[name] for name in ("window", "slack")}
@@ -117,6 +123,7 @@ class JoinSteps:
             notes=notes,
             settings=settings,
             ignored=tuple(name for name in done.table.columns if name not in ACTION),
+            unknown=self.counts.get("unknown", {}),
         )
 
     def _find_odd(self, items: Any, heads: Any) -> Any:

@@ -176,6 +176,16 @@ def grade_actions(actions: Any, grades: Mapping[str, float]) -> Any:
     return actions.mutate(grade=actions.action.cases(*pairs, else_=ibis.null("float64")))
 
 
+def name_unknown(actions: Any, most: int) -> Any:
+    """The actions that have no grade, by name: `action` and `count`, the most frequent first."""
+    import ibis
+
+    whole = actions.search_id.notnull() & actions.item_id.notnull() & actions.time.notnull()
+    unknown = actions.filter(whole & actions.grade.isnull())
+    counts = unknown.group_by("action").aggregate(count=unknown.count())
+    return counts.order_by(ibis.desc("count"), ibis.asc("action", nulls_first=False)).limit(most)
+
+
 def unite_actions(actions: Any) -> Any:
     """Each action once (search, item, action and time), with `copies`, how often it was logged."""
     whole = actions.filter(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from placings.data.streams import SUFFIXES, iterate_blocks
+from placings.data.times import as_utc
 from placings.errors import BadFile, BadInput, EmptyFile
 
 if TYPE_CHECKING:
@@ -128,22 +129,22 @@ def _make_schema(
 
 
 def _parse_times(path: Path, table: pa.Table, block: bytes, first: int) -> pa.Table:
-    import pandas as pd
     import pyarrow as pa
 
     if "time" not in table.column_names:
         return table
-    text = table["time"].to_pandas()
-    parsed = pd.to_datetime(text, utc=True, format="ISO8601", errors="coerce")
-    wrong = (parsed.isna() & text.notna()).to_numpy().nonzero()[0]
-    if len(wrong):
-        raise BadFile(
-            path,
-            f"'time' must be ISO text in UTC such as \"2024-05-01T08:00:00Z\". Got {text.iloc[wrong[0]]!r}. "
-            "Mend it, or write null: searches and actions without a time are counted and left out.",
-            line=_find_line(block, first, int(wrong[0])),
-        )
-    column = pa.array(parsed.dt.tz_localize(None).astype("datetime64[us]"), from_pandas=True)
+    times = []
+    for row, text in enumerate(table["time"].to_pylist()):
+        try:
+            times.append(None if text is None else as_utc(text))
+        except ValueError as error:
+            raise BadFile(
+                path,
+                f"'time' must be ISO text in UTC such as \"2024-05-01T08:00:00Z\". Got {text!r}. "
+                "Mend it, or write null: searches and actions without a time are counted and left out.",
+                line=_find_line(block, first, row),
+            ) from error
+    column = pa.array(times, pa.timestamp("us"))
     return table.set_column(table.column_names.index("time"), "time", column)
 
 
@@ -203,20 +204,31 @@ def _check_values(
     for name, value in found.items():
         if value is None or (not where and name == "results"):
             continue
-        kind, family = kinds.get(name), _find_family(value)
-        wanted = {"text": str, "time": str, "number": float}.get(kind or "")
-        if kind == "id" and family not in (str, float):
-            wanted = str
-        wanted = wanted or seen.setdefault(where + name, family)
-        if family is not wanted or (kind == "id" and isinstance(value, float)):
-            words = {str: "text", float: "a number", bool: "true or false", list: "a list", dict: "an object"}
-            hint = 'ISO text such as "2024-05-01T08:00:00Z"' if kind == "time" else words[wanted]
+        hint = _find_fault(value, kinds.get(name), where + name, seen)
+        if hint:
             raise BadFile(
                 path,
-                f"{where + name!r} must be {hint}{'' if kind else ', as in the lines before'}. "
-                f"Got {json.dumps(value)[:60]}. Mend the line, or write null where there is none.",
+                f"{where + name!r} must be {hint}. Got {json.dumps(value)[:60]}. "
+                "Mend the line, or write null where there is none.",
                 line=line,
             )
+
+
+def _find_fault(value: Any, kind: str | None, name: str, seen: dict[str, type]) -> str:
+    """What a value must be, where it is something else; "" where it is right."""
+    family = _find_family(value)
+    if kind == "id":
+        if family is not str and (type(value) is not int or not -(2**63) <= value < 2**63):
+            return "text or a whole number of 64 bits"
+        words = {str: "text", float: "a whole number"}
+    else:
+        words = {str: "text", float: "a number", bool: "true or false", list: "a list", dict: "an object"}
+    wanted = {"text": str, "time": str, "number": float}.get(kind or "")
+    if wanted is not None:
+        told = 'ISO text such as "2024-05-01T08:00:00Z"' if kind == "time" else words[wanted]
+        return "" if family is wanted else told
+    first = seen.setdefault(name, family)
+    return "" if family is first else f"{words[first]}, as in the lines before"
 
 
 def _find_family(value: Any) -> type:

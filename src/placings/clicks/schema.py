@@ -6,7 +6,8 @@ docs/log_schema.md is the same for people.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -32,18 +33,13 @@ MADE = (
     "label", "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", "clicks",
     "is_target",
 )  # fmt: skip
-UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
+UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 WANTED = {
     "id": "text or whole numbers",
     "text": "text",
     "number": "numbers",
     "time": "timestamps",
-}
-REMEDY = {
-    "id": "Write ids as text; pandas: frame[{name!r}].astype('Int64').astype(str).",
-    "text": "Write it as text, with null where there is none.",
-    "number": "Write numbers, with null where there is none; pandas: pandas.to_numeric(frame[{name!r}]).",
-    "time": "Write timestamps in UTC; pandas: pandas.to_datetime(frame[{name!r}], utc=True).",
 }
 
 
@@ -53,13 +49,15 @@ class Layout:
 
     `nested` says whether the list is in one column `results`; `fields` are the item's columns beyond
     `item_id`, `position` and `score`, `extras` the search's beyond those that are known; `missing` are
-    known columns that the log has not.
+    known columns that the log has not. An object in an item is taken apart: of `{"price": {"amount": 3}}`
+    the field is "price.amount", and `paths` says where it lies.
     """
 
     nested: bool
     fields: tuple[str, ...]
     extras: tuple[str, ...]
     missing: tuple[str, ...]
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def check_searches(searches: Table, *, engine: Engine = None) -> Layout:
@@ -109,7 +107,53 @@ def open_log(log: Any, what: str, engine: Engine = None) -> Source:
         opened = open_source(log, engine)
     name = opened.name if paths is None else _name_paths(paths)
     shown = f"the {what}" if name in ("the table", "the Ibis table") else name
-    return Source(opened.table, opened.backend, shown, opened.recorded, opened.typeless, opened.own)
+    return Source(
+        unpack_objects(opened.table, shown),
+        opened.backend,
+        shown,
+        opened.recorded,
+        opened.typeless,
+        opened.own,
+    )
+
+
+def unpack_objects(table: Any, name: str) -> Any:
+    """An Ibis table whose columns of objects are taken apart: `user` becomes "user.age", "user.home.city"."""
+    kinds = table.schema()
+    taken: dict[str, Any] = {}
+    for path in _list_paths(kinds):
+        dotted = ".".join(path)
+        if dotted in taken:
+            raise BadFile(name, f"column {dotted!r} is there twice: by itself and in an object. Rename one.")
+        known = dotted in KNOWN  # nothing but nulls is fine there: the column's kind says what they are
+        taken[dotted] = table[dotted] if known and len(path) == 1 else _follow(table, path)
+    return table.select(**taken)
+
+
+def _list_paths(kinds: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The way to each value that is no object, by a schema or an object's type."""
+    for name, kind in kinds.items():
+        if kind.is_struct():
+            yield from _list_paths(kind, (*before, name))
+        else:
+            yield (*before, name)
+
+
+def _follow(value: Any, path: tuple[str, ...]) -> Any:
+    import ibis
+
+    for name in path:
+        value = value[name]
+    return value if _has_type(value.type()) else ibis.null("string")
+
+
+def _has_type(kind: Any) -> bool:
+    """Whether any row had a value to tell the type from; engines cannot hold nulls and lists of no type."""
+    if kind.is_struct():
+        return any(_has_type(each) for each in kind.values())
+    if kind.is_array():
+        return _has_type(kind.value_type)
+    return not kind.is_null() and '"NULL"' not in str(kind)  # as Ibis has DuckDB's list of nulls: unknown
 
 
 def find_layout(source: Source) -> Layout:
@@ -117,14 +161,18 @@ def find_layout(source: Source) -> Layout:
     table = source.table
     nested = "results" in table.columns
     take_columns(source, SEARCH, need=("search_id", "time", "query"))
+    paths: dict[str, tuple[str, ...]] = {}
     if nested:
-        fields = _struct_fields(source)
+        paths = _find_paths(source)
+        fields = list(paths)
         taken = [name for name in fields if name in SEARCH or name in MADE]
         if taken:
             _refuse(
                 source,
                 f"results have a field {taken[0]!r}, which the rows need for something else. Rename it",
             )
+        if not fields:
+            _refuse(source, "every list in 'results' is empty. Write an object for each item shown")
         if "item_id" not in fields:
             _refuse(source, f"results have no field 'item_id'. They have: {', '.join(fields)}")
         outer = [name for name in table.columns if name not in SEARCH and name != "results"]
@@ -150,7 +198,9 @@ def find_layout(source: Source) -> Layout:
     rest = tuple(name for name in fields if name not in ITEM)
     missing = tuple(name for name in SEARCH if name not in table.columns)
     lacking = tuple(name for name in ("position", "score") if name not in fields)
-    return Layout(nested, rest, extras, (*missing, *lacking))
+    return Layout(
+        nested, rest, extras, (*missing, *lacking), {name: paths.get(name, (name,)) for name in rest}
+    )
 
 
 def take_columns(source: Source, kinds: dict[str, Kind], need: tuple[str, ...]) -> dict[str, Any]:
@@ -182,7 +232,7 @@ def take_item(source: Source, item: Any, layout: Layout) -> dict[str, Any]:
         else:
             taken[name] = _as_kind(source, name, item[name], kind)
     for name in layout.fields:
-        taken[name] = item[name]
+        taken[name] = _follow(item, layout.paths[name])
     return taken
 
 
@@ -212,7 +262,7 @@ def parse_seconds(length: Any, name: str) -> int:
     ):
         return int(length)
     found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", length.lower()) if isinstance(length, str) else None
-    if found is None or (found[2] or "s") not in UNITS:
+    if found is None or found[2] not in UNITS:
         raise BadInput(
             f"{name} must be whole seconds, or a length such as '30s', '10m' or '1h'. Got {length!r}."
         )
@@ -242,10 +292,11 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
     if name in source.table.columns and _is_empty(source, name):  # a type was guessed of no value at all
         return ibis.null(_TYPES[kind])
     _refuse(source, f"column {name!r} must be {WANTED[kind]}. Got {found}{_show_value(source, name)}. "
-            + REMEDY[kind].format(name=name))  # fmt: skip
+            + _suggest_fix(name, found, kind))  # fmt: skip
 
 
-def _struct_fields(source: Source) -> list[str]:
+def _find_paths(source: Source) -> dict[str, tuple[str, ...]]:
+    """The item's fields, and where in an entry of `results` each lies."""
     found = source.table["results"].type()
     if not (found.is_array() and found.value_type.is_struct()):
         _refuse(
@@ -256,14 +307,41 @@ def _struct_fields(source: Source) -> list[str]:
     for name, kind in ITEM.items():
         if name in found.value_type.names:
             _as_field(source, name, found.value_type[name], kind)
-    return list(found.value_type.names)
+    paths: dict[str, tuple[str, ...]] = {}
+    for path in _list_paths(found.value_type):
+        name = ".".join(path)
+        if name in paths:
+            _refuse(source, f"results have a field {name!r} twice: by itself and in an object. Rename one")
+        paths[name] = path
+    return paths
 
 
 def _as_field(source: Source, name: str, found: Any, kind: Kind) -> None:
     whole = found.is_string() or found.is_integer() if kind == "id" else found.is_numeric()
     if not (whole or found.is_null()) or found.is_boolean():
         _refuse(source, f"field {name!r} of results must be {WANTED[kind]}. Got {found}. "
-                + REMEDY[kind].format(name=name))  # fmt: skip
+                + _suggest_fix(name, found, kind))  # fmt: skip
+
+
+def _suggest_fix(name: str, found: Any, kind: Kind) -> str:
+    """What to do about a column of the wrong type; what pandas is asked to do must work on that type."""
+    if kind == "text":
+        return "Write it as text, with null where there is none."
+    column = f"frame[{name!r}]"
+    if kind == "number":
+        return f"Write numbers, with null where there is none; pandas: pandas.to_numeric({column})."
+    if kind == "id":
+        how = f"{column}.astype(str)"
+        if found.is_floating():
+            how = f"{column}.astype('Int64').astype(str)"
+        elif found.is_binary():
+            how = f"{column}.str.decode('utf-8')"
+        return f"Write ids as text; pandas: {how}."
+    if found.is_numeric():
+        return (
+            f"Write timestamps in UTC; pandas, of seconds: pandas.to_datetime({column}, unit='s', utc=True)."
+        )
+    return f"Write timestamps in UTC; pandas: pandas.to_datetime({column}, utc=True, format='mixed')."
 
 
 def _is_empty(source: Source, name: str) -> bool:

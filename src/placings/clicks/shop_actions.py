@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from placings.arrays import AnyArray, Floats, Ints
-from placings.clicks.log_files import Form, flatten_log, nest_results, write_log_tables
+from placings.clicks.log_files import Form, nest_results, write_log_tables
+from placings.clicks.sessions import join_logs
 from placings.clicks.simulation import ShopLog
 from placings.errors import BadInput
 
@@ -41,8 +42,9 @@ class ShopActions:
         return write_log_tables({"searches": self.searches, "actions": self.actions}, folder, form)
 
     def to_rows(self, *, unsuccessful: Literal["report", "negatives"] = "report") -> pd.DataFrame:
-        """The rows table, as the join makes it of a log without broken events."""
-        return flatten_log(self.searches, self.actions, unsuccessful=unsuccessful)
+        """The rows table that `join_logs` makes, which leaves broken events out. Needs the extra `logs`."""
+        with join_logs(self.searches, self.actions, unsuccessful=unsuccessful) as joined:
+            return joined.rows
 
 
 def make_shop_actions(log: ShopLog, *, broken: float = 0.0) -> ShopActions:

@@ -9,8 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from placings.clicks.json_lines import is_json_lines, read_json_lines
-from placings.clicks.schema import ACTION, FIELDS, open_log, take_columns
-from placings.data.engines import Source, Table, as_arrow, need_ibis, told_as_ours
+from placings.clicks.schema import ACTION, FIELDS, open_log, take_columns, unpack_objects
+from placings.data.engines import Source, Table, as_arrow, cut_nanoseconds, need_ibis, told_as_ours
 from placings.data.paths import PARQUET, as_paths, as_urls, find_files
 from placings.errors import BadFile
 
@@ -26,7 +26,8 @@ def open_snapshots(snapshots: Table, backend: Any, taken: Sequence[str]) -> tupl
     """
     import ibis
 
-    source = _open_in_order(snapshots, backend)
+    opened = _open_in_order(snapshots, backend)
+    source = Source(unpack_objects(opened.table, opened.name), opened.backend, opened.name)
     keys = take_columns(source, {"item_id": "id", "time": "time"}, need=("item_id", "time"))
     order = [name for name in (FILE, ROW) if name in source.table.columns]
     names = [name for name in source.table.columns if name not in ("item_id", "time", FILE, ROW)]
@@ -76,7 +77,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> Source:
         with told_as_ours(paths[0]):
             if backend.name == "duckdb":
                 table = backend.read_parquet(files, filename=FILE, file_row_number=True)
-                table = table.rename({ROW: "file_row_number"})
+                table = cut_nanoseconds(table.rename({ROW: "file_row_number"}))
             elif backend.name == "pyspark":
                 read = backend._session.read
                 frame = read.parquet(*as_urls(paths if folder else files)).selectExpr(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placings.clicks.tally import Tally
 from placings.data.streams import iterate_blocks
+from placings.data.times import as_utc
 from placings.errors import BadFile, BadInput, UnknownName
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ BULK = ("index", "create", "update", "delete")  # the lines between documents in
 COLUMNS = ("focus_lat", "focus_lon", "target", "platform", "surface")  # what query_attributes may tell
 EARLIEST, LATEST = 10**11, 7 * 10**12  # milliseconds: 1973 and 2191; epoch seconds are below
 Results: TypeAlias = tuple[list[str], Sequence[int]]  # the items shown, and their positions
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(slots=True)
@@ -287,11 +288,9 @@ def parse_time(value: object) -> int | None:
         text = value.strip()
         if not text.isdecimal():
             try:
-                moment = datetime.fromisoformat(text)
+                return (as_utc(text) - EPOCH) // timedelta(microseconds=1)
             except ValueError:
                 return None
-            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-            return (moment - EPOCH) // timedelta(microseconds=1)
         value = int(text) if len(text) < 20 else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not EARLIEST <= value <= LATEST:
         return None

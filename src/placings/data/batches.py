@@ -249,13 +249,19 @@ def _stack(blocks: list[Any]) -> Any:
 # -- into batches ---------------------------------------------------------------------------------
 
 
+def check_width(columns: int) -> None:
+    """Refuse a table of a sparse matrix so wide that it would be mostly zeros and not fit."""
+    if columns > WIDEST_SPARSE:
+        raise BadInput(
+            f"a table of {columns:,} columns would hold every zero of this sparse X (the limit is "
+            f"{WIDEST_SPARSE:,}). Write svmlight (.txt, .txt.gz) instead: it keeps what is not zero."
+        )
+
+
 def name_columns(data: RankingData) -> Roles:
     """A column for each part of the data; features keep their names, ours give way: `qid_`."""
-    if data.is_sparse and data.n_features > WIDEST_SPARSE:
-        raise BadInput(
-            f"a table of {data.n_features:,} columns would hold every zero of this sparse X (the limit is "
-            f"{WIDEST_SPARSE:,}). Write svmlight instead: it keeps what is not zero."
-        )
+    if data.is_sparse:
+        check_width(data.n_features)
     taken = set(data.feature_names)
     chosen: dict[str, str] = {}
     for part in ("qid", "label", *(("item",) if data.items is not None else ()), *PER_ROW):

@@ -140,7 +140,29 @@ def open_source(table: Table, engine: Engine = None) -> Source:
             # a column that a later file lacks is NULL there; by default the first file would decide
             opened_table = read(files, union_by_name=True)
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
-    return Source(opened_table, backend, name, recorded, kind == "csv", own)
+    return Source(cut_nanoseconds(opened_table), backend, name, recorded, kind == "csv", own)
+
+
+def cut_nanoseconds(table: Any) -> Any:
+    """An Ibis table whose times with a zone have microseconds, in lists and structs too.
+
+    pandas writes nanoseconds, which DuckDB reads as TIMESTAMPTZ_NS, a type that Ibis has no name for.
+    """
+    known = {name: _find_known(kind) for name, kind in table.schema().items()}
+    casts = {name: table[name].cast(kind) for name, kind in known.items() if kind != table[name].type()}
+    return table.mutate(**casts) if casts else table
+
+
+def _find_known(kind: Any) -> Any:
+    import ibis.expr.datatypes as dt
+
+    if kind.is_unknown() and "TIMESTAMPTZ_NS" in str(kind):
+        return dt.Timestamp(timezone="UTC", scale=6, nullable=kind.nullable)
+    if kind.is_array():
+        return dt.Array(_find_known(kind.value_type), nullable=kind.nullable)
+    if kind.is_struct():
+        return dt.Struct({name: _find_known(each) for name, each in kind.items()}, nullable=kind.nullable)
+    return kind
 
 
 def need_ibis(what: str) -> Any:
@@ -237,7 +259,7 @@ def _keep_engine(table: Any, engine: Engine) -> Source:
             f"an Ibis table stays on its engine, {backend.name}. Got engine={engine!r}. Leave engine out."
         )
     _refuse_zone(backend)
-    return Source(table, backend, "the Ibis table")
+    return Source(cut_nanoseconds(table), backend, "the Ibis table")
 
 
 def _refuse_zone(backend: Any) -> None:

@@ -84,12 +84,7 @@ def write(data: RankingData, path: str | Path, *, format: str | None = None, **o
     The file appears whole or not at all.
     """
     path = Path(path)
-    if format is None:
-        format = "parquet" if path.suffix.lower() in (".parquet", ".pq") else "svmlight"
-        if plain_name(path).lower().endswith((".csv", ".tsv")):
-            raise BadInput(
-                f"placings writes parquet and svmlight. Got {path.name}; name it .parquet or .txt."
-            )
+    format = name_written(path) if format is None else format
     if format == "parquet":
         from placings.data.tables import write_parquet
 
@@ -100,6 +95,13 @@ def write(data: RankingData, path: str | Path, *, format: str | None = None, **o
         write_svmlight(data, path, **options)
     else:
         raise UnknownName("format", format, ("parquet", "svmlight"))
+
+
+def name_written(path: Path) -> str:
+    """The format that `write` chooses by a file's name; CSV is read, not written."""
+    if plain_name(path).lower().endswith((".csv", ".tsv")):
+        raise BadInput(f"placings writes parquet and svmlight. Got {path.name}; name it .parquet or .txt.")
+    return "parquet" if path.suffix.lower() in (".parquet", ".pq") else "svmlight"
 
 
 def find_format(path: Path) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import quote
 
 import numpy as np
 
@@ -16,16 +18,23 @@ from placings.errors import BadInput, PlacingsWarning
 
 ROWS_AT_ONCE = 8192
 CODECS = {".gz": "gzip", ".zst": "zstd"}
+SAFE = "!$&'()*+,/:;=?@[]"  # what stays as it is in an encoded id, beside letters and digits of ASCII
 
 
-def write_svmlight(data: RankingData, path: str | Path, *, missing: str = "nan") -> None:
+def write_svmlight(
+    data: RankingData, path: str | Path, *, missing: str = "nan", ids: Literal["refuse", "encode"] = "refuse"
+) -> None:
     """Write svmlight text (gzip or zstd by suffix) that reads back to the same float32 values.
 
     NaN is written as the word `missing`; item ids become `#docid = X`; a dense row is written whole, a
-    sparse one as stored. Columns that the format has no place for are named in a warning.
+    sparse one as stored. Columns that the format has no place for are named in a warning. An id that is not
+    one word is refused; `ids="encode"` writes all ids as URLs do where there is such a one, `main%20street`,
+    and warns; `urllib.parse.unquote` turns them back.
     """
     import pyarrow as pa
 
+    if ids not in ("refuse", "encode"):
+        raise BadInput(f'ids must be "refuse" or "encode". Got {ids!r}.')
     path = Path(path)
     kept = [name for name in PER_ROW if getattr(data, name) is not None]
     kept += [f"segment {name!r}" for name in data.segments]
@@ -35,6 +44,8 @@ def write_svmlight(data: RankingData, path: str | Path, *, missing: str = "nan")
             PlacingsWarning,
             stacklevel=2,
         )
+    if ids == "encode":
+        data = _encode_ids(data)
     check_words(data.qids, "qid")
     if data.items is not None:
         check_words(data.items, "item id")
@@ -51,11 +62,38 @@ def check_words(ids: AnyArray, what: str) -> None:
     if ids.dtype != object:
         return
     for place, word in enumerate(ids.tolist()):
-        if any(mark in word for mark in " \t\r\n#"):
+        if _is_broken(word) or (what == "qid" and not word):
             raise BadInput(
-                f"a {what} must be one word without '#' in svmlight text. Got {word!r} at place {place}. "
-                "Write parquet to keep such ids."
+                f"{'an' if what[0] == 'i' else 'a'} {what} must be one word without '#' in svmlight text. "
+                f"Got {word!r} at place {place}. Write parquet to keep such ids, or pass ids='encode'."
             )
+
+
+def _is_broken(word: str) -> bool:
+    return any(mark in word for mark in " \t\r\n#")
+
+
+def _encode_ids(data: RankingData) -> RankingData:
+    """The data with ids that are one word each; as they are where they all are. An empty qid becomes "%"."""
+    changed: dict[str, AnyArray] = {}
+    for name, what in (("qids", "qids"), ("items", "item ids")):
+        given = getattr(data, name)
+        if given is None or given.dtype != object:
+            continue
+        empty = "%" if name == "qids" else ""  # no word is encoded to a lone %
+        example = next(
+            (word for word in given.tolist() if _is_broken(word) or not (word or empty == "")), None
+        )
+        if example is not None:
+            words = [quote(word, safe=SAFE) or empty for word in given.tolist()]
+            changed[name] = np.array(words, dtype=object)
+            warnings.warn(
+                f"svmlight text takes ids of one word: {what} are written as URLs have them, "
+                f"{quote(example, safe=SAFE) or empty!r} for {example!r}.",
+                PlacingsWarning,
+                stacklevel=3,
+            )
+    return replace(data, **changed) if changed else data
 
 
 def _iterate_lines(data: RankingData, missing: str) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Ints
+from placings.data.times import as_utc
 from placings.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ def clean_rows(rows: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
         notes.append(f"{int(label.isna().sum()):,} rows have no label and count as not clicked.")
     frame = frame.assign(position=position, label=label.fillna(0.0))[usable].reset_index(drop=True)
     if "time" in frame:
-        frame["time"] = pandas.to_datetime(frame["time"], utc=True, errors="coerce").dt.tz_localize(None)
+        time = _read_times(frame["time"])
+        unread = int((time.isna() & frame["time"].notna()).sum())
+        if unread:
+            notes.append(f"{unread:,} rows have a time that cannot be read and are in no week and no hour.")
+        frame["time"] = time
     return frame, tuple(notes)
 
 
@@ -225,7 +230,9 @@ def split_lengths(
 
     `unsuccessful` holds searches that are not among the rows (search_id, query); one that is in both counts
     once. Where a log says `outcome`, as the join does, only "failed" is a failure: a prefix that someone
-    typed on from, or a search whose actions could not be used, is in neither table.
+    typed on from, or a search whose actions could not be used, is in neither table. Rows without `outcome`
+    do not tell these apart from failures: then all searches without a click are in the second table, and
+    `name_unclicked` has the word for it.
     """
     pandas = need_pandas()
     kept = ["search_id", "session_id", "length", "located"]
@@ -242,6 +249,24 @@ def split_lengths(
     full = [part for part in parts if len(part)] or parts[:1]
     failed = pandas.concat(full, ignore_index=True)
     return {"successful": known[known["rank"].notna()][kept], "failed": failed}
+
+
+def name_unclicked(searches: pd.DataFrame) -> str:
+    """What the second table of `split_lengths` holds: "failed", or only "without a click".
+
+    Searches that are given apart are failures; those among the rows are known to be if the log says so.
+    """
+    told = "outcome" in searches or searches["rank"].notna().all()
+    return "failed" if told else "without a click"
+
+
+def count_abandoned(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None = None) -> int | None:
+    """How many searches were typed on from and found later, among the rows or apart; None if none says."""
+    tables = [each for each in (searches, unsuccessful) if each is not None and "outcome" in each]
+    found: set[Any] = set()
+    for table in tables:
+        found |= set(table.loc[table["outcome"] == "abandoned", "search_id"])
+    return len(found) if tables else None
 
 
 def compare_groups(searches: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -346,6 +371,21 @@ def _name_sessions(frame: pd.DataFrame) -> AnyArray:
     if "session_id" not in frame:
         return frame["search_id"].to_numpy()
     return frame["session_id"].where(frame["session_id"].notna(), frame["search_id"]).to_numpy()
+
+
+def _read_times(column: pd.Series) -> pd.Series:
+    """Times in UTC without a zone; texts and objects are read one by one, NaT where they are none."""
+
+    def read(value: Any) -> Any:
+        try:
+            return as_utc(value)
+        except ValueError:
+            return None
+
+    if column.dtype.kind != "M":
+        column = column.map(read, na_action="ignore")
+    times: pd.Series = need_pandas().to_datetime(column, utc=True).dt.tz_localize(None)
+    return times
 
 
 def _is_failure(frame: pd.DataFrame) -> Any:

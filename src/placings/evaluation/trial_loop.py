@@ -126,8 +126,8 @@ class Bar:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             self.bar = Progress(
-                TextColumn("tuning"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"),
-                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+                TextColumn("tuning"), BarColumn(), MofNCompleteColumn(),
+                TextColumn("{task.description}", markup=False), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
             )  # fmt: skip
             self.bar.start()
             self.bar.add_task("", total=self.total, completed=self.done)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Ints
 from placings.data.ids import as_ids
+from placings.data.times import as_utc
 from placings.errors import BadInput, PlacingsError
 from placings.features.folding import fold_text
 from placings.features.lists import Lists
@@ -139,7 +139,12 @@ class Rows:
             return Texts(codes[plain.codes], values)
         if column not in self._columns:
             return Texts(np.zeros(self.count, dtype=np.int64), [""] if self.count else [])
-        codes, values = number_values(_listed(self._columns[column]))
+        try:
+            codes, values = number_values(_listed(self._columns[column]))
+        except TypeError as error:
+            raise BadInput(
+                f"column {column!r} must be text. Got lists or objects. Write one text a row."
+            ) from error
         again, texts = number_values([_as_text(value) for value in values])
         return Texts(again[codes] if len(codes) else codes, texts)
 
@@ -225,9 +230,11 @@ def _listed(column: Any) -> list[Any]:
 
 
 def _is_known(value: Any) -> bool:
-    """Neither None, nor NaN, NaT or pandas' NA (none of them equals itself), nor an empty text."""
+    """Neither None, nor NaN, NaT or pandas' NA (none of them equals itself), nor an empty text or list."""
     if value is None or isinstance(value, str):
         return bool(value)
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        return len(value) > 0
     try:
         return bool(value == value)
     except TypeError:  # pandas' NA has no truth
@@ -247,7 +254,8 @@ def _as_text(value: Any) -> str:
 def _as_numbers(column: Any, name: str) -> Floats:
     numbers = np.full(len(column), np.nan)
     for row, value in enumerate(_listed(column)):
-        if isinstance(value, str) or (_is_known(value) and not hasattr(value, "__float__")):
+        nested = isinstance(value, list | tuple | dict | np.ndarray)
+        if isinstance(value, str) or nested or (_is_known(value) and not hasattr(value, "__float__")):
             raise BadInput(
                 f"column {name!r} must be numbers. Got {value!r} at row {row}. "
                 "Turn it into a number, or into None where it is missing."
@@ -263,14 +271,9 @@ def _as_time(value: Any, name: str) -> np.datetime64:
     if isinstance(value, np.datetime64):
         return np.array([value], dtype="datetime64[us]")[0]  # type: ignore[no-any-return]
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if not isinstance(moment, datetime):
-            raise ValueError(value)
+        return np.datetime64(as_utc(value), "us")
     except ValueError as error:
         raise _bad_time(value, name) from error
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return np.datetime64(moment, "us")
 
 
 def _bad_time(value: Any, name: str) -> PlacingsError:

@@ -64,6 +64,38 @@ def shop_features(rows: Table, *, engine: bool = True) -> FeatureSet:
     return FeatureSet(found)
 
 
+def list_unused(features: FeatureSet, rows: Table) -> list[str]:
+    """The columns of the rows that no feature reads, with the reason where there is one.
+
+    Ids, times, labels and what is only known after a search are no features and are not told.
+
+    >>> rows = {"name": ["Hbf"], "tags": [["a", "b"]], "price": [3.0], "position": [1]}
+    >>> list_unused(numeric_features(["price"]), rows)
+    ['name (one text everywhere)', 'tags (lists or objects)']
+    """
+    table = Rows(rows)
+    read = set(features.columns)
+    return [
+        f"{column}{_say_reason(table, column)}"
+        for column in table.names
+        if column not in read and column not in RESERVED
+    ]
+
+
+def _say_reason(rows: Rows, column: str) -> str:
+    if rows.is_blank(column):
+        return " (no data)"
+    if _is_numeric(rows, column):
+        return ""
+    try:
+        texts = len(rows.texts(column).values)
+    except BadInput:
+        return " (lists or objects)"
+    if texts == 1:
+        return " (one text everywhere)"
+    return f" ({texts:,} different texts)" if texts > MOST_VALUES else ""
+
+
 def _find_signals(rows: Rows) -> tuple[str, ...]:
     ranks = ("rank", "reciprocal_rank") if "position" in rows.names else ()
     scores = ("score", "score_gap", "score_share") if "score" in rows.names else ()
@@ -87,5 +119,5 @@ def _find_kind(rows: Rows, column: str) -> Kind:
 def _find_categories(rows: Rows, column: str) -> list[str]:
     try:
         return [value for value in rows.texts(column).values if value]
-    except TypeError:  # lists and dicts have no place in a table of features
+    except BadInput:  # lists and objects have no place in a table of features
         return []

@@ -10,6 +10,7 @@ import numpy as np
 
 from placings.arrays import Bools, Floats, Ints
 from placings.data.tables import need_library
+from placings.data.times import as_utc
 from placings.errors import BadInput
 from placings.feco.results import Coverage
 
@@ -131,7 +132,13 @@ def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: An
 def to_utc(stamps: Any) -> pd.Series[Any]:
     """Window starts as timestamps of UTC without a zone; those with a zone are converted."""
     pandas = need_library("pandas", "a coverage frame")
-    found = pandas.to_datetime(pandas.Series(stamps).reset_index(drop=True), utc=True).dt.tz_localize(None)
+    given = pandas.Series(stamps).reset_index(drop=True)
+    if given.dtype.kind != "M":  # texts and objects one by one: pandas would lend one row's zone to the next
+        try:
+            given = given.map(as_utc, na_action="ignore")
+        except ValueError as error:
+            raise BadInput(f"window must be a time in every row: {error}.") from error
+    found = pandas.to_datetime(given, utc=True).dt.tz_localize(None)
     if found.isna().any():
         raise BadInput("window must be a time in every row. Got an empty one. Leave such rows out.")
     converted: pd.Series[Any] = found.astype("datetime64[ns]")

@@ -11,7 +11,7 @@ import numpy as np
 from placings.arrays import Floats
 from placings.data.tables import need_library
 from placings.errors import BadInput
-from placings.feco.baselines import as_frame, make_grid, parse_time
+from placings.feco.baselines import as_frame, make_grid, parse_time, to_utc
 from placings.feco.incidents import name_some, say_time
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def measure_trend(
     extra = [name for name in ("low", "high", "covered") if name in given.columns]
     if extra:
         keys = ["feature", *grid.by, "window"]
-        known = given.assign(window=pandas.to_datetime(given["window"], utc=True).dt.tz_localize(None))
+        known = given.assign(window=to_utc(given["window"]).to_numpy())
         made = made.merge(known[[*keys, *extra]], on=keys, how="left")
     shown = np.ones(len(grid.windows), dtype=np.bool_)
     if since is not None:

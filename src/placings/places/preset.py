@@ -7,13 +7,13 @@ from pathlib import Path
 
 from placings.errors import UnknownName
 from placings.features.category import OneHot
-from placings.features.columns import Table
+from placings.features.columns import Rows, Table
 from placings.features.engine_signals import EngineSignals
 from placings.features.fields import FieldMatch, QueryCover
 from placings.features.files import read_features, write_features
 from placings.features.geo import Coordinates, Distance
 from placings.features.number import Number
-from placings.features.presets import numeric_features, shop_features
+from placings.features.presets import list_unused, numeric_features, shop_features
 from placings.features.similarity import Similarity
 from placings.features.spec import Feature, FeatureSet
 from placings.features.standing import Standing
@@ -22,8 +22,8 @@ from placings.features.time import Clock
 from placings.places.thesis import name_left_out, thesis_features, thesis_pipeline
 
 __all__ = [
-    "find_features", "name_left_out", "numeric_features", "place_features", "read_features", "shop_features",
-    "thesis_features", "thesis_pipeline", "write_features",
+    "choose_preset", "find_features", "list_unused", "name_left_out", "numeric_features", "place_features",
+    "read_features", "shop_features", "thesis_features", "thesis_pipeline", "write_features",
 ]  # fmt: skip
 PRESETS = ("places", "shop", "thesis")
 
@@ -80,6 +80,16 @@ def place_features(
         OneHot("platform", kind="context", missing="drop"),
     ]
     return FeatureSet(found)
+
+
+def choose_preset(rows: Table) -> str:
+    """Which preset is for these rows: "places" if their items have coordinates and a name, else "shop".
+
+    >>> choose_preset({"name": ["Hbf"], "lat": [49.0], "lon": [8.4]}), choose_preset({"price": [3.0]})
+    ('places', 'shop')
+    """
+    table = Rows(rows)
+    return "shop" if any(table.is_blank(column) for column in ("name", "lat", "lon")) else "places"
 
 
 def find_features(preset: str | PathLike[str], rows: Table) -> FeatureSet:

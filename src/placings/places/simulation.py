@@ -16,8 +16,9 @@ import numpy as np
 from numpy.random import Generator
 
 from placings.arrays import Ints
-from placings.clicks.log_files import Form, flatten_log, nest_results, write_log_tables
+from placings.clicks.log_files import Form, nest_results, write_log_tables
 from placings.clicks.models import ClickModel, find_click_model
+from placings.clicks.sessions import join_logs
 from placings.data.checks import check_seed
 from placings.errors import BadInput
 from placings.places.keystrokes import SHORTEST, Wish, choose_pauses, compose, mistype, shorten_name
@@ -59,11 +60,12 @@ class PlaceLog:
         return write_log_tables(tables, folder, form)
 
     def to_rows(self, *, unsuccessful: Literal["report", "negatives"] = "report") -> pd.DataFrame:
-        """The rows table, as the join makes it, with `kind` and `is_target` (1.0 for the place meant)."""
-        rows = flatten_log(self.searches, self.actions, unsuccessful=unsuccessful)
-        rows = rows.merge(self.truth.to_pandas(), on="search_id", how="left")
-        rows["is_target"] = (rows["item_id"] == rows["target_id"]).astype("float64")
-        return rows.drop(columns="target_id")
+        """The rows table that `join_logs` makes, with `kind` and `is_target` (1.0 for the place meant).
+
+        Needs the extra `logs`.
+        """
+        with join_logs(self.searches, self.actions, truth=self.truth, unsuccessful=unsuccessful) as joined:
+            return joined.rows
 
     def describe(self) -> str:
         """How many of what, in a few words."""

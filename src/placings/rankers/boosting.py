@@ -243,7 +243,7 @@ def show_rounds(title: str, rounds: int, verbose: bool) -> Iterator[Advance]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
         TextColumn("{task.fields[value]}"), TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True)) as bar:

@@ -138,6 +138,12 @@ def _show_lengths(searches: pd.DataFrame, made: bool) -> Panel:
 def _show_outcomes(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None, made: bool) -> Panel:
     name, places = "Searches that succeed and searches that fail", "Figures 1.5, 1.6"
     groups = facts.split_lengths(searches, unsuccessful)
+    word, text = facts.name_unclicked(searches), ""
+    if word != "failed":
+        text = (
+            "The rows have no column `outcome`, so searches that failed and prefixes that someone typed on "
+            "from are not told apart. `placings log join --unsuccessful negatives` writes it."
+        )
     if not len(groups["successful"]) or not len(groups["failed"]):
         which = "without" if len(groups["successful"]) else "with"
         lack = (
@@ -146,6 +152,7 @@ def _show_outcomes(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None, ma
         if which == "without":
             lack += " Give the unsuccessful searches too: `placings log join` keeps them apart."
         return Panel("outcomes", name, lack=lack, places=places)
+    groups = {"successful": groups["successful"], word: groups["failed"]}
     drawn = figures.draw_histograms(
         {word: part["length"].to_numpy() for word, part in groups.items()}, xlabel="query length, characters"
     )
@@ -158,7 +165,7 @@ def _show_outcomes(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None, ma
         )
     table = lay_table(["searches", "number", "mean length", "95 % interval", "median"], rows, simulated=made)
     return Panel(
-        "outcomes", name, "", ((drawn, "Shares of each group's own searches."),), (table,), places=places
+        "outcomes", name, text, ((drawn, "Shares of each group's own searches."),), (table,), places=places
     )
 
 

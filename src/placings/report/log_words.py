@@ -33,10 +33,12 @@ def count_tiles(
     if searches["located"].notna().any():
         tiles.append((format_share(float(searches["located"].mean())), "share their location", "of searches"))
     failed = facts.split_lengths(searches, unsuccessful)["failed"]
-    if len(failed):
+    if len(failed) and facts.name_unclicked(searches) == "failed":
         tiles.append((f"{len(failed):,}", "failed searches", "nothing clicked"))
-    if unsuccessful is not None and "outcome" in unsuccessful:
-        typed_on = int((unsuccessful["outcome"] == "abandoned").sum())
+    elif len(failed):
+        tiles.append((f"{len(failed):,}", "searches without a click", "failed or typed on from: not told"))
+    typed_on = facts.count_abandoned(searches, unsuccessful)
+    if typed_on is not None:
         tiles.append((f"{typed_on:,}", "abandoned prefixes", "typed on from, then clicked"))
     return tiles
 
@@ -49,9 +51,9 @@ def list_findings(log: pd.DataFrame, searches: pd.DataFrame, unsuccessful: pd.Da
     good, bad = means["successful"], means["failed"]
     if bad.low > good.high or bad.high < good.low:
         word = "longer" if bad.mean > good.mean else "shorter"
+        told = "Failed searches" if facts.name_unclicked(searches) == "failed" else "Searches without a click"
         found.append(
-            f"Failed searches have {word} queries: {bad.mean:.1f} characters on average against "
-            f"{good.mean:.1f}."
+            f"{told} have {word} queries: {bad.mean:.1f} characters on average against {good.mean:.1f}."
         )
     if searches["located"].notna().any() and 0 < float(searches["located"].mean()) < 1:
         parts = {flag: facts.estimate_mrr(part) for flag, part in searches.groupby("located")}

@@ -26,7 +26,13 @@ def show_steps(steps: int, wanted: bool) -> Iterator[Callable[[int], None]]:
         def render(self, task: Task) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.0f} steps/s")
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Speed(), TimeLeft())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Speed(),
+        TimeLeft(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("training", total=steps, start=False)
 

@@ -220,3 +220,7 @@ def test_the_module_loads_without_numpy() -> None:
     code = f"import sys, placings.cli.inspection; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_file_is_named_as_it_is_called(data: RankingData) -> None:
+    assert render(data, title="runs:top:[x].txt").startswith("runs:top:[x].txt\n")

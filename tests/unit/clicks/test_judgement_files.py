@@ -103,7 +103,7 @@ def test_files_that_hold_no_judgement_are_refused(write: Writer, tmp_path: Path)
     with pytest.raises(BadFile, match="is empty. Its first line must name the columns"):
         import_judgements(tmp_path / "d.csv")
     with pytest.raises(BadInput, match="the column position must hold numbers. Got 'top'"):
-        import_judgements(write("e.csv", "query,docid,rating,position", "a,1,2,top"))
+        import_judgements(write("e.csv", "query,docid,rating,position", "a,2,2,1", "a,1,2,top"))
 
 
 @pytest.mark.parametrize(("repeated", "label"), [("mean", 4 / 3), ("max", 3.0), ("last", 0.0)])

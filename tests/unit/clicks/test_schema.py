@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from placings.clicks.schema import check_actions, check_searches, parse_seconds
+from placings.clicks.schema import ACTION as COLUMNS
+from placings.clicks.schema import check_actions, check_searches, open_log, parse_seconds, take_columns
 from placings.clicks.sessions import join_logs
 from placings.errors import BadFile, BadInput, EmptyFile
 
@@ -106,7 +107,9 @@ def test_actions_are_checked_alike(tmp_path: Path) -> None:
         ({**LINE, "time": 1714550400}, "s.jsonl:4: 'time' must be ISO text .* Got 1714550400"),
         ({**LINE, "query": 7}, "s.jsonl:4: 'query' must be text. Got 7"),
         ({**LINE, "focus_lat": "48"}, "s.jsonl:4: 'focus_lat' must be a number. Got \"48\""),
-        ({**LINE, "search_id": 7}, "s.jsonl:4: 'search_id' must be text"),
+        ({**LINE, "search_id": 7}, "s.jsonl:4: 'search_id' must be text, as in the lines before. Got 7"),
+        ({**LINE, "search_id": 1.0}, "s.jsonl:4: 'search_id' must be text or a whole number .* Got 1.0"),
+        ({**LINE, "search_id": 2**70}, "s.jsonl:4: 'search_id' must be .* of 64 bits. Got 11805916207174"),
         ({**LINE, "results": {"item_id": "a"}}, "s.jsonl:4: 'results' must be a list of objects"),
         ({**LINE, "results": [{"item_id": "a", "position": "1"}]}, "s.jsonl:4: 'results.position' must be a"),
         ({**LINE, "results": [{"item_id": "a", "lat": "x"}]}, "s.jsonl:4: 'results.lat' must be a number"),
@@ -192,6 +195,18 @@ def test_missing_files_empty_files_and_mixed_kinds_are_told(tmp_path: Path) -> N
         check_searches([tmp_path / "s.jsonl", tmp_path / "s.parquet"])
 
 
+@pytest.mark.parametrize("value", [1.0, 1e3, True, 2**63])
+def test_no_message_asks_for_what_was_given(value: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", {**LINE, "search_id": 1}, {**LINE, "search_id": value})
+    with pytest.raises(BadFile, match="s.jsonl:2: 'search_id' must be text or a whole number of 64 bits"):
+        check_searches(path)
+    path = write(tmp_path / "s.jsonl", {**LINE, "search_id": 1}, {**LINE, "search_id": "1"})
+    with pytest.raises(
+        BadFile, match="'search_id' must be a whole number, as in the lines before. Got \"1\""
+    ):
+        check_searches(path)
+
+
 def test_lengths_of_time() -> None:
     assert [parse_seconds(x, "gap") for x in (30, 30.0, "30s", "30", " 90 ", "2 m", "1h", "1d", 0)] == [
         30,
@@ -207,3 +222,134 @@ def test_lengths_of_time() -> None:
     for wrong in (-1, 0.5, True, "1 week", None, "x"):
         with pytest.raises(BadInput, match="gap must be whole seconds"):
             parse_seconds(wrong, "gap")
+
+
+TIMES = [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Asia/Tokyo")]
+TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+def make_actions(time: Any, text: Any) -> Any:
+    """A click at 8 UTC and one at 9, in these types."""
+    moments = pa.array([TIME, TIME + timedelta(hours=1)], pa.timestamp("us", getattr(time, "tz", None)))
+    columns = {"search_id": ["s", "t"], "item_id": ["a", "b"], "action": ["click", "cart"]}
+    texts = {name: pa.array(values).cast(text) for name, values in columns.items()}
+    return pa.table({**texts, "time": moments.cast(time)})
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [*((time, TEXTS[0]) for time in TIMES), *((TIMES[-2], text) for text in TEXTS[1:])],
+    ids=str,
+)
+def test_every_type_of_a_time_and_of_a_text_is_read(time: Any, text: Any, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table, file = make_actions(time, text), tmp_path / "actions.parquet"
+    pq.write_table(table, file)
+    for log in (table, file):
+        source = open_log(log, "actions")
+        taken = source.ask(source.table.select(**take_columns(source, COLUMNS, need=tuple(COLUMNS))))
+        assert taken.sort_values("time")["time"].tolist() == [
+            pd.Timestamp(TIME),
+            pd.Timestamp("2024-05-01 09:00"),
+        ]
+        assert sorted(taken["search_id"]) == ["s", "t"]
+
+
+def test_what_pandas_writes_by_itself_is_joined(tmp_path: Path) -> None:
+    seen = pd.Timestamp("2023-01-01", tz="UTC")
+    searches = pd.DataFrame([{**LINE, "launched": seen, "results": [{**SHOWN[0], "seen": seen}]}])
+    actions = pd.DataFrame([{**ACTION, "time": "2024-05-01T10:00:03+02:00"}])
+    snapshots = pd.DataFrame([{"item_id": "a", "time": "2024-05-01T07:00:00Z", "price": 1.5}])
+    for frame, name in ((searches, "s"), (actions, "a"), (snapshots, "f")):
+        frame["time"] = pd.to_datetime(frame["time"], utc=True).astype("datetime64[ns, UTC]")
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    with join_logs(
+        *(tmp_path / f"{name}.parquet" for name in "sa"), snapshots=tmp_path / "f.parquet"
+    ) as joined:
+        row = joined.rows.iloc[0]
+    assert (row["label"], row["price"], row["time"]) == (1.0, 1.5, pd.Timestamp(TIME))
+    assert row["launched"] == row["seen"] == seen
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (["2024-05-01T10:00:00+02:00", "2024-05-01T08:00:00"], "time"),
+        ([1714550400, 1714550400], "time"),
+        ([1714550400.0, 1714550400.0], "time"),
+        ([b"s", b"t"], "search_id"),
+        ([1.0, 2.0], "search_id"),
+        ([True, False], "search_id"),
+    ],
+)
+def test_the_advice_of_a_message_leads_to_a_log_that_is_read(values: list[Any], name: str) -> None:
+    frame = pd.DataFrame({"search_id": ["s", "t"], "time": [TIME] * 2, "query": "x", "item_id": "a"})
+    frame[name] = values
+    with pytest.raises(BadFile) as refused:
+        check_searches(frame)
+    advice = str(refused.value).rpartition(": ")[2].removesuffix(".")
+    frame[name] = eval(advice, {"pandas": pd, "frame": frame})
+    assert check_searches(frame).missing
+    if name == "time":
+        assert frame["time"].dt.tz_localize(None).tolist() == [pd.Timestamp(TIME)] * 2
+
+
+ITEM = {"item_id": "a", "position": 1, "price": {"amount": 3, "tax": {"rate": 0.19}}, "tags": ["x", "y"]}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "memory"])
+def test_objects_in_items_searches_and_snapshots_become_columns_with_dots(form: str, tmp_path: Path) -> None:
+    search = {**LINE, "time": TIME, "user": {"age": 30, "home": {"city": "ka"}}, "results": [ITEM]}
+    click = {**ACTION, "time": TIME, "device": {"os": "x"}}
+    snapshot = {"item_id": "a", "time": TIME, "stock": {"shop": 4}}
+    logs: list[Any] = []
+    for name, line in (("s", search), ("a", click), ("f", snapshot)):
+        path = tmp_path / f"{name}.{form}"
+        if form == "jsonl":
+            write(path, {**line, "time": "2024-05-01T08:00:00Z"})
+        elif form == "parquet":
+            pd.DataFrame([line]).to_parquet(path)
+        logs.append([line] if form == "memory" else path)
+    with join_logs(
+        logs[0], logs[1], snapshots=pd.DataFrame([snapshot]) if form == "memory" else logs[2]
+    ) as joined:
+        row = joined.rows.iloc[0]
+        assert joined.report.ignored == ("device.os",)
+    assert (row["price.amount"], row["price.tax.rate"]) == (3, 0.19)
+    assert (row["user.age"], row["user.home.city"]) == (30, "ka")
+    assert row["stock.shop"] == 4
+    assert list(row["tags"]) == ["x", "y"]  # a list travels along as it is
+    assert not {"price", "user", "stock"} & set(row.index)
+
+
+def test_one_name_for_two_values_is_refused(tmp_path: Path) -> None:
+    outer = write(tmp_path / "s.jsonl", {**LINE, "user": {"age": 30}, "user.age": 31})
+    with pytest.raises(
+        BadFile, match="s.jsonl: column 'user.age' is there twice: by itself and in an object"
+    ):
+        check_searches(outer)
+    inner = write(tmp_path / "t.jsonl", {**LINE, "results": [{**ITEM, "price.amount": 4}]})
+    with pytest.raises(BadFile, match="t.jsonl: results have a field 'price.amount' twice"):
+        check_searches(inner)
+    mixed = write(
+        tmp_path / "u.jsonl", {**LINE, "results": [ITEM]}, {**LINE, "results": [{**ITEM, "price": 3}]}
+    )
+    with pytest.raises(
+        BadFile, match="u.jsonl:2: 'results.price' must be an object, as in the lines before. Got 3"
+    ):
+        check_searches(mixed)
+
+
+def test_fields_without_a_single_value_do_no_harm(tmp_path: Path) -> None:
+    nothing = {"a": {}, "b": [], "c": [{}], "d": [{"q": None}], "e": None, "f": {"x": None}, "g": {"y": []}}
+    line = {
+        **LINE,
+        **nothing,
+        "results": [{**SHOWN[0], **{f"i{name}": value for name, value in nothing.items()}}],
+    }
+    with join_logs(write(tmp_path / "s.jsonl", line), [{**ACTION, "time": TIME}]) as joined:
+        row = joined.rows.iloc[0]
+    for name in ("b", "c", "d", "e", "f.x", "g.y"):
+        assert row[name] is None, name
+        assert row[f"i{name}"] is None, name

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from placings.clicks.sessions import join_logs
 from placings.clicks.shop_actions import ShopActions, make_shop_actions
 from placings.clicks.simulation import ShopLog, make_shop_log
 from placings.errors import BadInput
@@ -84,6 +85,16 @@ def test_grades_are_click_1_cart_2_purchase_3_and_the_highest_counts(shop: ShopA
     assert graded[2.0] == counts["cart"] - counts["purchase"]
     assert graded[1.0] == counts["click"] - counts["cart"]
     assert (rows.groupby("search_id")["label"].max() > 0).all()
+
+
+def test_rows_are_those_of_the_join_of_the_files(log: ShopLog, tmp_path: Path) -> None:
+    broken = make_shop_actions(log, broken=0.1)
+    own = broken.to_rows(unsuccessful="negatives")
+    with join_logs(*broken.write(tmp_path), unsuccessful="negatives") as joined:
+        pd.testing.assert_frame_equal(own, joined.rows)
+        counts = joined.report.outcomes
+    outcomes = own.drop_duplicates("search_id")["outcome"].value_counts()
+    assert {name: int(count) for name, count in outcomes.items()} == {n: c for n, c in counts.items() if c}
 
 
 def test_sessions_are_of_one_region_and_platform_and_some_hold_several_searches(shop: ShopActions) -> None:

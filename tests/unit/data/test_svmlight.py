@@ -392,3 +392,27 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "old"
     with pytest.raises(BadFile, match="does not exist. Make it first"):
         write_svmlight(data.replace(items=None), tmp_path / "no" / "rows.txt")
+
+
+def test_encoded_ids_are_one_word_each_and_come_back(tmp_path: Path) -> None:
+    from urllib.parse import unquote
+
+    qid = ["main street", "main street", "100% #1", "ü", ""]
+    data = RankingData.from_arrays(
+        [[float(n)] for n in range(5)], [0] * 5, qid, items=["a b", "c", "", "d", "e"]
+    )
+    with pytest.warns(PlacingsWarning) as heard:
+        write_svmlight(data, tmp_path / "data.txt", ids="encode")
+    assert "qids are written as URLs have them, 'main%20street' for 'main street'" in str(heard[0].message)
+    back = read_svmlight(tmp_path / "data.txt")
+    assert [unquote(word) for word in back.qids] == [
+        "main street",
+        "100% #1",
+        "ü",
+        "%",
+    ]  # nothing is a lone %
+    assert back.items is not None
+    assert [unquote(word) for word in back.items] == ["a b", "c", "", "d", "e"]
+    assert back.X[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(BadInput, match="a qid must be one word"):
+        write_svmlight(RankingData.from_arrays([[1.0]], [0], [""]), tmp_path / "data.txt")

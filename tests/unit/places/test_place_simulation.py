@@ -18,9 +18,11 @@ from towns import TownEngine, make_towns
 from placings.clicks.models import PositionBased
 from placings.clicks.sessions import join_logs
 from placings.errors import BadInput, UnknownName
+from placings.evaluation.log_facts import clean_rows, gather_searches
 from placings.places.people import Behaviour, measure_km
 from placings.places.place import Focus, Hit, Place
 from placings.places.simulation import PlaceLog, judge_hit, simulate_log
+from placings.report.log_words import count_tiles
 
 PLACES = make_towns()
 BY_ID = {place.id: place for place in PLACES}
@@ -272,7 +274,7 @@ def test_negatives_keep_every_search_that_showed_something(log: PlaceLog) -> Non
     shown = sum(len(results) > 0 for results in log.searches["results"].to_pylist())
     assert rows["search_id"].nunique() == shown
     assert rows.loc[~rows["successful"], "label"].sum() == 0.0
-    with pytest.raises(BadInput, match="unsuccessful must be"):
+    with pytest.raises(UnknownName, match="no unsuccessful 'drop'"):
         log.to_rows(unsuccessful="drop")  # type: ignore[arg-type]
 
 
@@ -281,8 +283,32 @@ def test_rows_are_those_of_the_join(unsuccessful: Any, log: PlaceLog) -> None:
     own = log.to_rows(unsuccessful=unsuccessful)
     with join_logs(log.searches, log.actions, truth=log.truth, unsuccessful=unsuccessful) as joined:
         rows = joined.rows
-    assert set(own.columns) <= set(rows.columns)
-    pd.testing.assert_frame_equal(rows[own.columns.tolist()], own)
+    pd.testing.assert_frame_equal(own, rows)  # the same columns too, `outcome` and the chains among them
+
+
+def test_exploring_the_log_and_exploring_the_join_of_its_files_tell_the_same_counts(
+    log: PlaceLog, tmp_path: Path
+) -> None:
+    searches, actions, truth = log.write(tmp_path)
+    with join_logs(searches, actions, truth=truth, unsuccessful="negatives") as joined:
+        joined.write(tmp_path / "rows.parquet")
+        outcomes = joined.report.outcomes
+    told = []
+    for rows in (log.to_rows(unsuccessful="negatives"), pq.read_table(tmp_path / "rows.parquet")):
+        frame, _ = clean_rows(rows)
+        told.append(count_tiles(frame, gather_searches(frame), None))
+    assert told[0] == told[1]
+    counts = {
+        word: int(number.replace(",", ""))
+        for number, word, _ in told[0]
+        if number[-1].isdigit() and "." not in number
+    }
+    empty = [each["search_id"] for each in log.searches.to_pylist() if not each["results"]]  # in no row
+    assert counts["searches"] + len(empty) == sum(outcomes.values())
+    assert counts["searches with a click"] == outcomes["successful"] == log.actions.num_rows
+    lost = counts["failed searches"] + counts["abandoned prefixes"]
+    assert outcomes["failed"] + outcomes["abandoned"] - len(empty) == lost
+    assert counts["abandoned prefixes"] > 100
 
 
 def test_written_as_parquet_it_is_read_back_as_it_was(log: PlaceLog, tmp_path: Path) -> None:

@@ -126,6 +126,20 @@ def test_failed_searches_are_counted_from_the_table_apart(page: str) -> None:
     assert "<th scope='row'>failed</th><td>40</td><td>23.00</td>" in part
 
 
+def test_rows_without_an_outcome_have_searches_without_a_click_not_failed_ones(tmp_path: Path) -> None:
+    last = ROWS["search_id"].isin(["s1", "s2", "s3"])
+    rows = ROWS.assign(label=ROWS["label"].where(~last, 0.0))
+    page = write_log_page(tmp_path / "log.html", rows).read_text()
+    assert "<b>3</b><span>searches without a click</span>" in page
+    assert "<th scope='row'>without a click</th><td>3</td>" in find_section(page, "outcomes")
+    assert "no column `outcome`" in find_section(page, "outcomes")
+    assert ">failed<" not in page
+    outcome = np.where(rows["search_id"] == "s1", "failed", np.where(last, "abandoned", "successful"))
+    page = write_log_page(tmp_path / "log.html", rows.assign(outcome=outcome)).read_text()
+    assert "<b>1</b><span>failed searches</span>" in page
+    assert "<b>2</b><span>abandoned prefixes</span>" in page
+
+
 def test_numbers_on_the_page_are_those_of_the_log(page: str) -> None:
     searches = gather_searches(ROWS)
     mrr = float((1 / searches["rank"]).mean())

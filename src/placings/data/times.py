@@ -1,0 +1,33 @@
+"""Times as everything below the surface has them: UTC without a zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+
+def as_utc(value: Any) -> datetime:
+    """A moment (ISO 8601 text, a datetime, a date) in UTC, without a zone; ValueError for anything else.
+
+    What says no zone is UTC, what says one is converted. Each value is read by itself: `pandas.to_datetime`
+    on texts of which some have an offset gives those without one the offset of a neighbour. Digits beyond
+    microseconds are cut. Digits alone are no ISO text, for they may be seconds, but for 20240501, a day.
+
+    >>> as_utc("2024-05-01T08:00:00").hour, as_utc("2024-05-01T08:00:00+02:00").hour
+    (8, 6)
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.isdecimal() and len(text) != len("20240501"):
+            raise ValueError(f"{value!r} is a number, not ISO text")
+        value = datetime.fromisoformat(text)
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise ValueError(f"{value!r} is no time")
+    if value.tzinfo is None:
+        return value
+    try:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError as error:  # the first hours of year 1 or the last ones of 9999
+        raise ValueError(f"{value!r} lies outside of the years 1 to 9999") from error

@@ -11,6 +11,7 @@ from placings.arrays import AnyArray, Floats, Ints
 from placings.evaluation.decay_fits import Fit, Observed, score_decay
 from placings.report.figure_files import escape_label, start_panels
 from placings.report.figures import BAR, INK, PALE, finish_figure, start_figure
+from placings.report.log_words import format_km
 from placings.report.rank_figures import COLOURS
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def draw_decays(observed: Observed, fits: Sequence[Fit]) -> str:
         axes.plot(fine, score_decay(fine, fit.kind, **given), color=HIT, linewidth=1.6)
         axes.set_title(DECAYS[fit.kind], fontsize=9, loc="left", color=INK, pad=3)
         words = (
-            f"origin the user\nscale {fit.scale:.3g} km\noffset {fit.offset:.3g} km\ndecay {fit.decay:g}\n"
-            f"off by {fit.error:.3f}"
+            f"origin the user\nscale {format_km(fit.scale)}\noffset {format_km(fit.offset)}\n"
+            f"decay {fit.decay:g}\noff by {fit.error:.3f}"
         )
         axes.text(0.98, 0.95, words, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=INK)
     panels[3].bar(middles, heights, width=0.95 * np.diff(observed.edges), color=BAR)

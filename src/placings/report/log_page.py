@@ -18,6 +18,7 @@ from placings.report.log_words import (
     FEWEST,
     count_tiles,
     format_ends,
+    format_km,
     format_length,
     format_share,
     list_findings,
@@ -157,7 +158,7 @@ def _show_outcomes(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None, ma
     )
     rows = []
     for word, part in groups.items():
-        one = facts.estimate_mean(part["length"].to_numpy(), part["session_id"])
+        one = facts.estimate_length(part["length"].to_numpy(), part["session_id"])
         median = float(part["length"].median())
         rows.append(
             (word, f"{len(part):,}", f"{one.mean:.2f}", format_ends(one.low, one.high), f"{median:g}")
@@ -209,10 +210,10 @@ def _show_distances(log: pd.DataFrame, made: bool) -> Panel:
     observed = observe_distances(known)
     fits = [fit_decay(observed, kind) for kind in SHAPES]
     best = min(range(len(fits)), key=lambda number: fits[number].error)
+    half, most = np.quantile(known, [0.5, 0.9]).tolist()
     text = (
-        f"Half of the clicked places lie within {np.median(known):.3g} km of the user, nine of ten within "
-        f"{np.quantile(known, 0.9):.3g} km; {observed.beyond:.1%} lie beyond {observed.edges[-1]:.3g} km and "
-        "are "
+        f"Half of the clicked places lie within {format_km(half)} of the user, nine of ten within "
+        f"{format_km(most)}; {observed.beyond:.1%} lie beyond {format_km(observed.edges[-1])} and are "
         "not drawn. Elasticsearch can weigh distance by one of three decay functions. Each is shown with the "
         "scale and offset that come nearest to the clicks, by least squares over the bars; decay stays at "
         f"{fits[0].decay:g}, for another decay with another scale is the same curve. {_say_fit(fits[best])} "
@@ -311,9 +312,9 @@ def _lay_groups(found: pd.DataFrame, by: str, made: bool) -> str:
 
 def _lay_fits(fits: list[Fit], best: int, made: bool) -> str:
     rows = [
-        (figures.DECAYS[fit.kind], "the user", f"{fit.scale:.3f} km", f"{fit.offset:.3f} km",
+        (figures.DECAYS[fit.kind], "the user", f"{fit.scale:,.3f} km", f"{fit.offset:,.3f} km",
          f"{fit.decay:g}",
-         f"{fit.error:.4f}", f"{fit.worst:.3f} at {fit.worst_at:.3g} km",
+         f"{fit.error:.4f}", f"{fit.worst:.3f} at {format_km(fit.worst_at)}",
          f"{fit.explained:.1%}".replace("-", "−"))
         for fit in fits
     ]  # fmt: skip
@@ -328,7 +329,7 @@ def _say_fit(fit: Fit) -> str:
     return (
         f"The nearest is the {name} one; it stays off by {fit.error:.3f} on average and by {fit.worst:.2f} "
         "at "
-        f"{fit.worst_at:.3g} km."
+        f"{format_km(fit.worst_at)}."
     )
 
 

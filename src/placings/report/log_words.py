@@ -48,7 +48,7 @@ def list_findings(log: pd.DataFrame, searches: pd.DataFrame, unsuccessful: pd.Da
     found = []
     groups = facts.split_lengths(searches, unsuccessful)
     means = {
-        name: facts.estimate_mean(part["length"].to_numpy(), part["session_id"])
+        name: facts.estimate_length(part["length"].to_numpy(), part["session_id"])
         for name, part in groups.items()
     }
     good, bad = means["successful"], means["failed"]
@@ -96,7 +96,7 @@ def list_rules(zone: str) -> list[str]:
         "MRR is the mean of 1/rank over searches with a click; searches without one are in no MRR.",
         "Shares with a click are of the searches among the rows; those given apart are not in them.",
         "Intervals are 95 %, by Student's t, with sessions as what was drawn: searches of one session move "
-        "together.",
+        "together. They are cut where no mean can lie: at 0, and for MRR at 1.",
         "Lengths are characters of the query as it was sent, spaces included.",
         f"Distances run along the great circle. Hours and weeks are those of {zone}.",
     ]
@@ -105,6 +105,18 @@ def list_rules(zone: str) -> list[str]:
 def format_share(share: float) -> str:
     """A share in percent; a dash when not known."""
     return "-" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def format_km(distance: float) -> str:
+    """A distance in three digits, to the metre at the finest, and never as a power of ten.
+
+    >>> format_km(2249.6), format_km(12.34), format_km(0.00042)
+    ('2,250 km', '12.3 km', '0.000 km')
+    """
+    number = float(f"{distance:.3g}")
+    if number >= 100:
+        return f"{number:,.0f} km"
+    return f"{number:g} km" if number >= 0.01 or not number else f"{number:.3f} km"
 
 
 def format_length(value: float) -> str:

@@ -111,7 +111,7 @@ def degrade_model(
     \b
     Examples:
       placings coverage degrade runs/first/model test.txt
-      placings coverage degrade runs/first/model test.txt --features top:1,random:top[none]:[/none]10 --drops 0.5
+      placings coverage degrade runs/first/model test.txt --features top:1,random:top[none]:[/none]10
       placings coverage degrade runs/first/model test.txt --train train.txt --where both --figure drop.svg
     """
     import sys

@@ -127,7 +127,8 @@ class Bar:
 
             self.bar = Progress(
                 TextColumn("tuning"), BarColumn(), MofNCompleteColumn(),
-                TextColumn("{task.description}", markup=False), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+                TextColumn("{task.description}", markup=False), TimeRemainingColumn(),
+                console=Console(stderr=True), transient=True,
             )  # fmt: skip
             self.bar.start()
             self.bar.add_task("", total=self.total, completed=self.done)

@@ -93,7 +93,7 @@ def list_rules(zone: str) -> list[str]:
         "MRR is the mean of 1/rank over searches with a click; searches without one are in no MRR.",
         "Shares with a click are of the searches among the rows; those given apart are not in them.",
         "Intervals are 95 %, by Student's t, with sessions as what was drawn: searches of one session move "
-        "together.",
+        "together. They are cut where no mean can lie: at 0, and for MRR at 1.",
         "Lengths are characters of the query as it was sent, spaces included.",
         f"Distances run along the great circle. Hours and weeks are those of {zone}.",
     ]

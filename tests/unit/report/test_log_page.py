@@ -203,3 +203,19 @@ def test_far_places_and_few_sessions_have_numbers_that_can_be(tmp_path: Path) ->
     ends = re.findall(r"\[(−?[0-9.]+), ([0-9.]+)\]", text)
     assert ends
     assert not [end for end in ends if end[0].startswith("−")]
+
+
+def test_far_places_are_told_in_kilometres_not_in_powers_of_ten(tmp_path: Path) -> None:
+    far = ROWS.assign(lat=ROWS["lat"] - 20.2)  # 20.2 degrees of latitude are 2,246 km
+    part = find_section(write_log_page(tmp_path / "log.html", far).read_text(), "distances")
+    assert re.search(r"within 2,2\d\d? km of the user", part)
+    assert not re.search(r"\de[+-]?\d+ km", part)
+
+
+def test_no_interval_of_lengths_goes_below_0(tmp_path: Path) -> None:
+    two = ROWS[ROWS["search_id"].isin(["s0", "s4"])].copy()  # of two sessions: t is 12.7
+    two["query"] = np.where(two["search_id"] == "s0", "q", "q" * 40)
+    two["label"] = (two["position"] == 1).astype(float)
+    page = write_log_page(tmp_path / "log.html", two).read_text()
+    assert "<td>20.50</td><td>[0.00, 268.27]</td>" in page  # 20.5 + 12.706 · 19.5
+    assert "[−" not in page

@@ -84,7 +84,7 @@ def run_kernels() -> None:
 
 
 def find_faults() -> list[str]:
-    """What in this process, or a child that shares its environment, still uses more than the plainest code."""
+    """What here, or in a child of the same environment, still uses more than the plainest code."""
     import scipy.linalg  # noqa: F401  its OpenBLAS is another one than numpy's
     import torch
     from numba.core.registry import cpu_target

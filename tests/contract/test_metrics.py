@@ -140,7 +140,7 @@ def test_lists_integers_and_float32_are_welcome(spec):
 
 @pytest.mark.parametrize("ties", BOTH_TIES)
 def test_numba_and_numpy_give_the_same_bits(spec, ties, monkeypatch):
-    """numba orders and counts; the sums are numpy's in both. ERR's cascade has no a·b + c that a CPU may fuse."""
+    """numba orders and counts, the sums are numpy's in both; ERR's cascade has no a·b + c to be fused."""
     scores, labels = make_rows(distinct=False)
     compiled = metric(spec, ties=ties)(scores, labels, OFFSETS)
     monkeypatch.setattr(kernels, "HAVE_NUMBA", False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
-import portable
 import pytest
+
+import portable
 
 
 def speak(text: str) -> Any:

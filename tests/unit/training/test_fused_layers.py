@@ -65,7 +65,7 @@ def test_a_fused_stack_is_the_stack_in_double_precision(
     plain = copy.deepcopy(fused).double()
     assert fused.fusible
     expected = run(plain, make_rows(5).double())  # not float32: layer by layer
-    # a weight's gradient is a sum over rows; where its terms cancel, as before a norm, it rounds as the largest
+    # a gradient is a sum over rows; where its terms cancel, as before a norm, it rounds as the largest does
     largest = max(float(values.abs().max()) for name, values in expected.items() if "gradient" in name)
     rounding = torch.finfo(torch.float32).eps * len(pack().owner) ** 0.5 * largest
     for name, values in run(fused, make_rows(5)).items():

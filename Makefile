@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-slow bench lint format docs clean
+.PHONY: help demo test test-portable test-slow bench lint format docs clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "placings needs Python 3.11 or newer, but " + sys.executable + " is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 " + "$(MAKECMDGOALS)")'
@@ -23,6 +23,9 @@ demo: $(STAMP)  ## the main job: real places, a simulated log, rankers compared,
 
 test: $(STAMP)  ## the tests that a change must pass
 	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow"
+
+test-portable: $(STAMP)  ## the numeric tests as a CPU without this one's vector instructions computes, on 1 and 2 threads
+	$(BIN)/python tests/portable.py
 
 test-slow: $(STAMP)  ## the long tests
 	$(BIN)/python -m pytest -q -m slow

@@ -15,6 +15,7 @@ SPECS = [f"{name}{cutoff}" for name in METRICS for cutoff in ("", "@1", "@3")]
 SIZES = np.array([4, 1, 0, 7, 60, 2])
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 BOTH_TIES = ("stable", "worst")
+ROUNDING = 8 * np.finfo(np.float64).eps * np.sqrt(60)  # sums of at most 60 rows in another layout
 
 
 def make_rows(seed=0, *, distinct=True):
@@ -43,9 +44,9 @@ def test_one_relevant_item_is_in_its_place(spec):
     np.testing.assert_equal(metric(spec)([0.5], [1]), [perfect.get(metric(spec).name, 1.0)])
 
 
-@pytest.mark.parametrize(("empty", "value"), [("drop", np.nan), ("zero", 0.0), ("one", 1.0)])
-def test_nothing_relevant_follows_the_rule(spec, empty, value):
-    np.testing.assert_equal(metric(spec, empty=empty)([3.0, 1.0, 2.0], [0, 0, 0]), [value])
+def test_nothing_relevant_follows_the_rule(spec):
+    for empty, value in {"drop": np.nan, "zero": 0.0, "one": 1.0}.items():
+        np.testing.assert_equal(metric(spec, empty=empty)([3.0, 1.0, 2.0], [0, 0, 0]), [value])
 
 
 def test_too_few_items_are_nan(spec):
@@ -111,7 +112,8 @@ def test_each_query_stands_alone(spec):
     scores, labels = make_rows(distinct=False)
     together = metric(spec)(scores, labels, OFFSETS)
     for query, (start, stop) in enumerate(pairwise(OFFSETS)):
-        np.testing.assert_array_equal(metric(spec)(scores[start:stop], labels[start:stop]), together[[query]])
+        alone = metric(spec)(scores[start:stop], labels[start:stop])
+        np.testing.assert_allclose(alone, together[[query]], rtol=ROUNDING)
 
 
 def test_inputs_are_never_changed_and_may_be_read_only(spec):
@@ -138,6 +140,7 @@ def test_lists_integers_and_float32_are_welcome(spec):
 
 @pytest.mark.parametrize("ties", BOTH_TIES)
 def test_numba_and_numpy_give_the_same_bits(spec, ties, monkeypatch):
+    """numba orders and counts, the sums are numpy's in both; ERR's cascade has no a·b + c to be fused."""
     scores, labels = make_rows(distinct=False)
     compiled = metric(spec, ties=ties)(scores, labels, OFFSETS)
     monkeypatch.setattr(kernels, "HAVE_NUMBA", False)
@@ -150,10 +153,10 @@ def test_measure_gives_the_same_bits_as_the_function(spec):
     np.testing.assert_array_equal(among_others, metric(spec)(scores, labels, OFFSETS))
 
 
-@pytest.mark.parametrize("offsets", [[0, 1], [1, 3], [0, 2, 1, 3], [0.0, 3.0], [], [[0, 3]], "03"])
-def test_bad_offsets_are_refused(spec, offsets):
-    with pytest.raises(BadInput, match="offsets must"):
-        metric(spec)([1.0, 2.0, 3.0], [1, 0, 1], offsets)
+def test_bad_offsets_are_refused(spec):
+    for offsets in ([0, 1], [1, 3], [0, 2, 1, 3], [0.0, 3.0], [], [[0, 3]], "03"):
+        with pytest.raises(BadInput, match="offsets must"):
+            metric(spec)([1.0, 2.0, 3.0], [1, 0, 1], offsets)
 
 
 def test_bad_shapes_are_refused(spec):
@@ -165,29 +168,25 @@ def test_bad_shapes_are_refused(spec):
         metric(spec)([[1.0, 2.0]], [1, 0])
 
 
-@pytest.mark.parametrize("k", [0, -1, 1.0, True, "3"])
-def test_a_cutoff_is_a_whole_number_of_one_or_more(spec, k):
-    with pytest.raises(BadInput, match=r"k must be a whole number of 1 or more, or None for all ranks. Got"):
-        METRICS[metric(spec).name].function([1.0], [1], k=k)
+def test_a_cutoff_is_a_whole_number_of_one_or_more(spec):
+    for k in (0, -1, 1.0, True, "3"):
+        with pytest.raises(
+            BadInput, match=r"k must be a whole number of 1 or more, or None for all ranks. Got"
+        ):
+            METRICS[metric(spec).name].function([1.0], [1], k=k)
 
 
-@pytest.mark.parametrize("min_items", [-1, 1.5, True, None])
-def test_min_items_is_a_whole_number(spec, min_items):
-    with pytest.raises(BadInput, match="min_items must be a whole number of 0 or more"):
-        metric(spec, min_items=min_items)
+def test_min_items_is_a_whole_number(spec):
+    for min_items in (-1, 1.5, True, None):
+        with pytest.raises(BadInput, match="min_items must be a whole number of 0 or more"):
+            metric(spec, min_items=min_items)
 
 
-@pytest.mark.parametrize("shape", ["random", "rising", "falling", "tied"])
-def test_a_list_of_ten_thousand_rows_takes_no_time(spec, shape):
+def test_a_list_of_ten_thousand_rows_takes_no_time(spec):
     rng = np.random.default_rng(0)
-    scores = {
-        "random": rng.random(10_000),
-        "rising": np.arange(1e4),
-        "falling": -np.arange(1e4),
-        "tied": np.zeros(10_000),
-    }
     labels = rng.integers(0, 5, 10_000)
-    metric(spec)(scores[shape], labels)
-    start = time.perf_counter()
-    metric(spec)(scores[shape], labels)
-    assert time.perf_counter() - start < 0.25  # a quadratic way would take seconds
+    metric(spec)([1.0], [1])  # compiled here if it was not yet
+    for scores in (rng.random(10_000), np.arange(1e4), -np.arange(1e4), np.zeros(10_000)):
+        start = time.process_time()
+        metric(spec)(scores, labels)
+        assert time.process_time() - start < 0.25  # a quadratic way would take seconds

@@ -79,7 +79,8 @@ def test_predictions_keep_the_ids(files: Path, fitted: Path) -> None:
     test = pg.read(files / "test.txt")
     assert table.column("qid").to_pylist() == test.qid.tolist()
     assert table.column("item").to_pylist() == list(test.items)
-    np.testing.assert_array_equal(table.column("score").to_numpy(), pg.load(fitted / "model").predict(test))
+    here = pg.load(fitted / "model").predict(test)  # float64 sums of another process
+    np.testing.assert_allclose(table.column("score").to_numpy(), here, rtol=1e-12)
     first = succeed("predict", fitted / "model", files / "test.txt", "--top", 1).splitlines()
     assert first[0].replace('"', "") == "qid,item,score,rank"
     assert len(first) == len(test) + 1

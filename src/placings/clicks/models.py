@@ -48,8 +48,8 @@ class PositionBased:
     `P(click at r) = r^−eta · (noise + (certainty − noise) · relevance)`, each position by itself. A list may
     get several clicks, or none. Craswell and others, 2008.
 
-    >>> PositionBased(eta=1.0).examination(4).tolist()
-    [1.0, 0.5, 0.3333333333333333, 0.25]
+    >>> PositionBased(eta=1.0).examination(4).round(4).tolist()
+    [1.0, 0.5, 0.3333, 0.25]
     >>> PositionBased(noise=0.0, certainty=1.0).click([0.0, 0.0, 0.0], np.random.default_rng(0)).tolist()
     []
     """

@@ -65,9 +65,13 @@ def test_a_fused_stack_is_the_stack_in_double_precision(
     plain = copy.deepcopy(fused).double()
     assert fused.fusible
     expected = run(plain, make_rows(5).double())  # not float32: layer by layer
+    # a gradient is a sum over rows; where its terms cancel, as before a norm, it rounds as the largest does
+    largest = max(float(values.abs().max()) for name, values in expected.items() if "gradient" in name)
+    rounding = torch.finfo(torch.float32).eps * len(pack().owner) ** 0.5 * largest
     for name, values in run(fused, make_rows(5)).items():
         size = float(expected[name].abs().max())
-        np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=2e-5 * size + 1e-7, err_msg=name)
+        atol = 2e-5 * size + (rounding if "gradient" in name and name != "rows' gradient" else 1e-7)
+        np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=atol, err_msg=name)
 
 
 def test_rows_that_need_no_gradient_change_no_other() -> None:

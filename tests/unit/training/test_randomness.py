@@ -101,9 +101,10 @@ def test_gumbel_noise_is_standard_gumbel() -> None:
 def test_gumbel_noise_does_not_depend_on_how_wide_it_is_laid_out_or_what_stands_beside() -> None:
     keys = scramble(torch.arange(20, dtype=torch.int32))
     wide = draw_gumbel(keys, 8, 300)
-    np.testing.assert_array_equal(draw_gumbel(keys, 8, 17), wide[:, :, :17])
-    np.testing.assert_array_equal(draw_gumbel(keys[4:9], 8, 300), wide[:, 4:9])
-    np.testing.assert_array_equal(draw_gumbel(keys, 3, 300), wide[:3])
+    few = 4 * np.finfo(np.float32).eps  # the hash is the same, the last bits of its logarithm need not be
+    np.testing.assert_allclose(draw_gumbel(keys, 8, 17), wide[:, :, :17], rtol=few, atol=few)
+    np.testing.assert_allclose(draw_gumbel(keys[4:9], 8, 300), wide[:, 4:9], rtol=few, atol=few)
+    np.testing.assert_allclose(draw_gumbel(keys, 3, 300), wide[:3], rtol=few, atol=few)
 
 
 def test_gumbel_noise_of_draws_lists_and_places_is_independent() -> None:

@@ -32,6 +32,11 @@ def find_gradient(job: Job, packed: Packed, rows: np.ndarray, **more: Any) -> li
     return [losses.detach(), *(p.grad.clone() for p in job.model.parameters() if p.grad is not None)]
 
 
+def find_size(found: list[torch.Tensor]) -> float:
+    """The largest gradient: one that cancels out, of a bias before a batch norm, rounds as that one does."""
+    return max(1.0, *(float(grad.abs().max()) for grad in found[1:]))
+
+
 def test_one_step_is_the_gradient_of_the_mean_loss_over_lists() -> None:
     data, plan = make_data(), make_plan(optimizer="sgd", steps=1, lists=100, lr=0.1)
     model = make_network(data, "log1p", batch_norm=False)
@@ -48,7 +53,8 @@ def test_one_step_is_the_gradient_of_the_mean_loss_over_lists() -> None:
     mean = torch.stack(losses).mean()
     mean.backward()  # type: ignore[no-untyped-call]
     assert len(losses) == 23
-    assert trace.loss[0] == pytest.approx(mean.item(), abs=1e-6)
+    # 23 losses of up to 10 float32 terms, added up in another order
+    assert trace.loss[0] == pytest.approx(mean.item(), rel=8 * torch.finfo(torch.float32).eps)
     grads = {name: p.grad for name, p in reference.named_parameters()}
     norm = torch.cat([grad.flatten() for grad in grads.values() if grad is not None]).norm()
     assert trace.gradient[0] == pytest.approx(float(norm), rel=1e-5)
@@ -103,9 +109,12 @@ def test_rows_that_fill_a_fixed_shape_change_no_loss_and_no_gradient(settings: d
             packed = replace(packed, owner=owner, live=live)
             rows = np.concatenate([rows, np.zeros(fillers, dtype=np.int64)])
         found.append(find_gradient(job, packed, rows))
+        size = find_size(found[-1])
         found[-1] += [tensor for name, tensor in job.model.named_buffers() if "running" in name]
     for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-4, atol=2e-5)
+        torch.testing.assert_close(
+            other, one, rtol=1e-4, atol=2e-5 + 4 * torch.finfo(torch.float32).eps * size
+        )
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -132,11 +141,13 @@ def test_compiled_loops_change_no_loss_and_no_gradient(
         job = make_job(make_network(data, "mixture", **settings), data, plan, find_loss("softmax", draws=2))
         batch = job.deck.draw(0)
         found.append(find_gradient(job, batch.pack(CPU), batch.rows))
+        size = find_size(found[-1])
         found[-1] += [tensor for name, tensor in job.model.named_buffers() if "running" in name]
     share = 2e-5 if precision == "float32" else 0.05
+    rounding = torch.finfo(getattr(torch, precision)).eps / 2 * size
     for one, other in zip(*found, strict=True):
-        size = max(1.0, float(one.abs().max()))
-        torch.testing.assert_close(other, one, rtol=share, atol=share * size)
+        own = max(1.0, float(one.abs().max()))
+        torch.testing.assert_close(other, one, rtol=share, atol=share * own + rounding)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
@@ -233,7 +244,8 @@ def test_a_mixtures_entropy_is_added_to_the_loss_and_its_gradient() -> None:
         before = layer.embedding.detach().clone()
         trace = take_steps(make_job(model, data, plan), 0, 1, lambda step: None)
         found[entropy] = (trace.loss[0] - size, layer.embedding.detach() - before + 0.5 * slope)
-    assert found[0.0][0] == pytest.approx(found[0.3][0], abs=1e-6)
+    # one float32 sum with the penalty and one without it
+    assert found[0.0][0] == pytest.approx(found[0.3][0], rel=8 * torch.finfo(torch.float32).eps)
     torch.testing.assert_close(found[0.0][1], found[0.3][1], atol=1e-6, rtol=1e-4)
 
 

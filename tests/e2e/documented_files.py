@@ -44,14 +44,15 @@ def make_files(folder: Path) -> None:
 
 
 def draw(queries: int, features: int, seed: int) -> pg.RankingData:
-    return pg.make_ranking(queries, n_features=features, mean_size=8, random_state=seed).data
+    """Made rows; another seed has other query ids, as the parts of a collection have."""
+    data = pg.make_ranking(queries, n_features=features, mean_size=8, random_state=seed).data
+    return data.replace(qids=data.qids + 1000 * seed)
 
 
 def write_letor(folder: Path) -> None:
     for seed, name in enumerate(("train", "vali", "test")):
         pg.write(draw(24, 6, seed), folder / f"{name}.txt")
     pg.write(draw(24, 6, 0), folder / "train.txt.gz")
-    pg.write(draw(24, 6, 0), folder / "train.parquet")
     (folder / "mslr_sample").mkdir()
     pg.write(draw(24, 136, 0), folder / "mslr_sample" / "train.txt.gz")
 
@@ -65,11 +66,11 @@ def write_collections(folder: Path) -> None:
         (folder / "ohsumed/Feature-min").mkdir(parents=True, exist_ok=True)
         pg.write(draw(6, 45, number), folder / f"ohsumed/Feature-min/S{number}.txt")
         (folder / f"MSLR-WEB30K/Fold{number}").mkdir(parents=True)
-        for split in ("train", "vali", "test"):
-            pg.write(draw(8, 136, number), folder / f"MSLR-WEB30K/Fold{number}/{split}.txt")
+        for seed, split in enumerate(("train", "vali", "test")):
+            pg.write(draw(8, 136, seed), folder / f"MSLR-WEB30K/Fold{number}/{split}.txt")
     (folder / "istella").mkdir()
-    for split in ("train", "test"):
-        pg.write(draw(12, 220, 1), folder / f"istella/{split}.txt")
+    for seed, split in enumerate(("train", "test")):
+        pg.write(draw(12, 220, seed), folder / f"istella/{split}.txt")
 
 
 def write_models(folder: Path) -> None:
@@ -93,7 +94,7 @@ def write_models(folder: Path) -> None:
 def write_events(folder: Path) -> None:
     """A shop's log by day (ratings dark in the east from 25 February), a model's features, judged rows."""
     outage = Outage("east", ("rating", "review_count"), day=55, share=0.6)
-    log = make_shop_log(60, searches=300, outage=outage, random_state=0)
+    log = make_shop_log(60, searches=600, outage=outage, random_state=0)
     write_shop_log(log, folder / "logs")
     rng = np.random.default_rng(0)
     searches = np.repeat(np.arange(400), 4)
@@ -101,9 +102,11 @@ def write_events(folder: Path) -> None:
     events["time"] = pd.Timestamp("2024-02-01") + pd.to_timedelta(searches, unit="h")
     values = {f"f{number}": rng.random(len(searches)) for number in range(1, 7)}
     pd.DataFrame({**events, **values, "f1": 0.0}).to_parquet(folder / "events.parquet", index=False)
-    judged = make_shop_log(3, searches=40, random_state=1).to_pandas()
-    kept = judged[["search_id", *log.features]].assign(label=judged["click"].astype(float))
-    kept.to_parquet(folder / "judged.parquet", index=False)
+    healthy = make_shop_log(60, searches=600, random_state=0).to_pandas()
+    kept = healthy[["search_id", "region", *log.features]].assign(label=healthy["click"].astype(float))
+    last = healthy["time"] >= pd.Timestamp("2024-02-25")
+    kept[last].to_parquet(folder / "train.parquet", index=False)
+    kept[last & (healthy["search_id"] % 30 == 0)].to_parquet(folder / "judged.parquet", index=False)
     data = pg.read(folder / "judged.parquet", qid="search_id", label="label")
     pg.LightGBMRanker(rounds=5, random_state=0, n_jobs=1).fit(data).save(folder / "run/model")
 

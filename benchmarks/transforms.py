@@ -1,13 +1,16 @@
-"""Raw real data: single transforms, the mixture, LightGBM and CatBoost, on folds nothing was tuned on.
+"""Raw real data: networks and ridge over transforms, the mixture, LightGBM and CatBoost.
 
     python benchmarks/transforms.py [--out out/transforms] [--workers 2] [--sets mslr,ohsumed,wikitables]
+    python benchmarks/transforms.py --methods ridge-log1p,ridge-quantile_normal  # a minute
 
 Sets are the MSLR sample (train and vali), OHSUMED-min and WikiTables of $PLACINGS_DATA (default
 ../shared/data). Five folds by query. In fold i, part i is the test, part i + 1 what early stopping watches,
 the rest trains. Neural rankers: preset "default", three seeds, once as they are and, for the mixture, once
 tuned. LightGBM, CatBoost and the tuned mixture get 20 trials of `placings.tune` each, on the training and
-validation parts of the first fold; what was found is then fixed for all folds. Every cell is a file in
---out: a run that was stopped goes on.
+validation parts of the first fold; what was found is then fixed for all folds. `ridge-TRANSFORM` is the
+simple baseline: the transform is fitted on the training part, and a `LinearRanker("ridge")` takes its C
+(0.001 to 1,000) from the part that early stopping watches. Nothing of it is random, so it has one seed. Every
+cell is a file in --out: a run that was stopped goes on, and methods may be added later.
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ import numpy as np
 
 import placings as pg
 from placings.evaluation.significance import adjust_holm
+from placings.transforms import make_transform
 
 FOLDS, SEEDS, TRIALS = 5, 3, 20
 SINGLES = ("raw", "gauss", "cdf", "log1p")
 TREES = ("lightgbm", "catboost")
+RIDGES = ("ridge-gauss", "ridge-cdf", "ridge-log1p", "ridge-quantile_normal")
+CS = tuple(10.0**power for power in range(-3, 4))
 METRICS = ("ndcg@5", "ndcg@10")
 
 
@@ -59,6 +65,22 @@ def make(method: str, seed: int, settings: dict[str, Any]) -> Any:
     return pg.NeuralRanker(transform=transform, random_state=seed, device="cpu", **settings)
 
 
+def count_seeds(method: str) -> int:
+    return 1 if method in RIDGES else SEEDS
+
+
+def score_ridge(
+    transform: str, train: pg.RankingData, valid: pg.RankingData, test: pg.RankingData
+) -> np.ndarray:
+    """Scores of a ridge over one transform: both fitted on train, C by NDCG@5 on valid."""
+    fitted = make_transform(transform).fit(train)
+    train, valid, test = (fitted.transform_data(part) for part in (train, valid, test))
+    rankers = [pg.LinearRanker("ridge", C=C).fit(train) for C in CS]
+    ndcg = pg.metric("ndcg@5")
+    watched = [np.nanmean(ndcg(ranker.predict(valid), valid.y, valid.offsets)) for ranker in rankers]
+    return np.asarray(rankers[int(np.argmax(watched))].predict(test))
+
+
 def tune_method(name: str, method: str, out: Path) -> dict[str, Any]:
     """Settings found on training and validation parts of the first fold."""
     kept = out / f"{name}-{method}-settings.json"
@@ -82,8 +104,10 @@ def run_cell(name: str, method: str, fold: int, seed: int, out: Path) -> None:
     tuned = method in TREES or method == "mixture-tuned"
     settings = json.loads((out / f"{name}-{method}-settings.json").read_text()) if tuned else {}
     train, valid, test = cut(read_set(name), fold)
-    ranker = make(method, seed, settings).fit(train, valid=valid)
-    scores = ranker.predict(test)
+    if method in RIDGES:
+        scores = score_ridge(method.removeprefix("ridge-"), train, valid, test)
+    else:
+        scores = make(method, seed, settings).fit(train, valid=valid).predict(test)
     values = {m: pg.metric(m)(scores, test.y, test.offsets).tolist() for m in METRICS}
     part = path.with_suffix(".part")
     part.write_text(json.dumps(values))
@@ -98,7 +122,7 @@ def gather(name: str, method: str, out: Path, metric: str) -> np.ndarray:
             np.mean(
                 [
                     json.loads((out / f"{name}-{method}-{f}-{s}.json").read_text())[metric]
-                    for s in range(SEEDS)
+                    for s in range(count_seeds(method))
                 ],
                 axis=0,
                 dtype=float,
@@ -117,29 +141,42 @@ def flip_pooled(differences: list[np.ndarray], draws: int = 20_000) -> tuple[flo
     return seen, float((1 + (np.abs(null) >= abs(seen) - 1e-12).sum()) / (draws + 1))
 
 
+def measure_error(differences: list[np.ndarray]) -> float:
+    """The standard error of the mean over sets of the mean difference, queries drawn within each set."""
+    kept = [d[~np.isnan(d)] for d in differences]
+    return float(np.sqrt(np.sum([d.var() / len(d) for d in kept])) / len(kept))
+
+
+def pick_pairs(methods: list[str]) -> list[tuple[str, str]]:
+    """What is compared: transforms with raw, the mixture with all others, as tuned with trees and ridge."""
+    pairs = [(a, "raw") for a in ("gauss", "cdf", "log1p", "mixture")]
+    pairs += [("mixture", b) for b in methods if b not in ("mixture", "raw")]
+    pairs += [("mixture-tuned", b) for b in (*TREES, *RIDGES)]
+    return [(a, b) for a, b in pairs if a in methods and b in methods]
+
+
 def show(sets: list[str], methods: list[str], out: Path) -> None:
     for metric in METRICS:
         values = {m: [gather(s, m, out, metric) for s in sets] for m in methods}
-        print(f"\n{metric}, percent; queries with nothing relevant left out; {SEEDS} seeds averaged first")
-        print(f"{'':16s}" + "".join(f"{s:>14s}" for s in sets) + f"{'mean':>9s}")
+        print(f"\n{metric}, percent; empty queries left out; {SEEDS} seeds averaged first (ridge: 1)")
+        print(f"{'':22s}" + "".join(f"{s:>14s}" for s in sets) + f"{'mean':>9s}")
         for m in methods:
             means = [100 * np.nanmean(v) for v in values[m]]
             errors = [100 * np.nanstd(v) / np.sqrt((~np.isnan(v)).sum()) for v in values[m]]
             cells = "".join(f"{a:8.2f} ±{1.96 * e:4.1f}" for a, e in zip(means, errors, strict=True))
-            print(f"{m:16s}{cells}{np.mean(means):9.2f}")
-        pairs = [(a, "raw") for a in methods if a in ("gauss", "cdf", "log1p", "mixture")]
-        pairs += [("mixture", b) for b in methods if b not in ("mixture", "raw")]
-        pairs += [("mixture-tuned", b) for b in TREES if "mixture-tuned" in methods]
-        found = [
-            flip_pooled([x - y for x, y in zip(values[a], values[b], strict=True)])
-            for a, b in pairs
-            if a in values and b in values
-        ]
+            print(f"{m:22s}{cells}{np.mean(means):9.2f}")
+        pairs = pick_pairs(methods)
+        differences = {(a, b): [x - y for x, y in zip(values[a], values[b], strict=True)] for a, b in pairs}
+        found = [flip_pooled(differences[pair]) for pair in pairs]
         holm = adjust_holm(np.array([p for _, p in found]))
-        for (a, b), (seen, p), adjusted in zip(pairs, found, holm, strict=True):
-            each = [flip_pooled([x - y]) for x, y in zip(values[a], values[b], strict=True)]
+        for pair, (seen, p), adjusted in zip(pairs, found, holm, strict=True):
+            width = 1.96 * measure_error(differences[pair])
+            each = [flip_pooled([difference]) for difference in differences[pair]]
             apart = "  ".join(f"{s} {100 * d:+.2f} (p {q:.3f})" for s, (d, q) in zip(sets, each, strict=True))
-            print(f"{a} − {b}: {100 * seen:+.2f} pooled, p {p:.4f}, Holm {adjusted:.4f};  {apart}")
+            print(
+                f"{pair[0]} − {pair[1]}: {100 * seen:+.2f} ± {100 * width:.2f} pooled, "
+                f"p {p:.4f}, Holm over {len(pairs)} {adjusted:.4f};  {apart}"
+            )
 
 
 def main() -> None:
@@ -149,7 +186,9 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=Path("out/transforms"))
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--sets", default="mslr,ohsumed,wikitables")
-    options.add_argument("--methods", default=",".join((*SINGLES, "mixture", *TREES, "mixture-tuned")))
+    options.add_argument(
+        "--methods", default=",".join((*SINGLES, "mixture", *TREES, "mixture-tuned", *RIDGES))
+    )
     options.add_argument("--only-show", action="store_true")
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -162,6 +201,7 @@ def main() -> None:
             waiting += [
                 pool.submit(run_cell, s, m, f, seed, chosen.out)
                 for seed in range(SEEDS) for f in range(FOLDS) for s in sets for m in plain
+                if seed < count_seeds(m)
             ]  # fmt: skip
             for future in waiting:
                 future.result()

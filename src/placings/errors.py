@@ -67,5 +67,9 @@ class Guess(PlacingsWarning):
     """A column or a layout was guessed; name it to silence this."""
 
 
+class OneQuery(PlacingsWarning):
+    """Rows came without `qid`, so all of them count as one query; pass `qid` to silence this."""
+
+
 class Mismatch(PlacingsWarning):
     """Data differ from what their publisher says of them."""

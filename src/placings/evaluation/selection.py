@@ -16,6 +16,7 @@ from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import RankingData
 from placings.errors import BadInput
 from placings.metrics.names import Metric, metric
+from placings.rankers.estimator import Ranker
 
 ROUTING = (
     "Call sklearn.set_config(enable_metadata_routing=True) once, and pass params={'qid': qid} to "
@@ -48,7 +49,8 @@ class QueryScorer:
             y, qid = X.y if y is None else y, X.qid if qid is None else qid
         if qid is None:
             raise BadInput(f"scoring by query needs qid, one id a row. Got none. {ROUTING}")
-        scores = as_vector(estimator.predict(X), "scores")
+        asks_qid = isinstance(estimator, Ranker) and not isinstance(X, RankingData)  # it may look at lists
+        scores = as_vector(estimator.predict(X, qid) if asks_qid else estimator.predict(X), "scores")
         values, order, offsets = self._measure(scores, as_vector(y if y is not None else [], "y"), qid)
         known = ~np.isnan(values)
         if not known.any():

@@ -108,9 +108,9 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
     from placings.data.ranking import RankingData
 
     sample = ranker._sample
-    data = RankingData.from_arrays(sample, [0.0] * sample.shape[0], feature_names=ranker.feature_names_)
-    found = rank_importance(ranker, "contributions", data)
     rows = sample.shape[0]
+    data = RankingData.from_arrays(sample, [0.0] * rows, [0] * rows, feature_names=ranker.feature_names_)
+    found = rank_importance(ranker, "contributions", data)
     return list(found.names), f"Features were picked by their contributions on the {rows} rows of the bundle."
 
 

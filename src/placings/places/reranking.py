@@ -84,7 +84,8 @@ class Reranker:
         if self.clicks:
             for item in items:
                 item[PAST] = float(self.clicks.get(item["item_id"], 0))
-        scores = np.asarray(self.ranker.predict(self.features.transform_request(context, items)))
+        matrix = self.features.transform_request(context, items)
+        scores = np.asarray(self.ranker.predict(matrix, np.zeros(len(items), dtype=np.int64)))  # one list
         if self.guard is not None:
             columns = {name: [item[name] for item in items] for name in items[0]}
             rows = {**columns, **{name: [value] * len(items) for name, value in context.items()}}

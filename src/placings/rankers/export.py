@@ -117,7 +117,7 @@ class Scorer(nn.Module):
                     setattr(parent, name, Centred(child))
         self.packed: Packed | None = None
         self.features = ranker.n_features_in_
-        self.lists = TOGETHER if self.network.needs_lists or ranker.transform_._per_query else ALONE
+        self.lists = TOGETHER if ranker._sees_lists() else ALONE
 
         if isinstance(self.network, Attention):
             self.network.blocks = nn.ModuleList(OneList(block) for block in self.network.blocks)

@@ -79,6 +79,9 @@ class MeanRanker(Ranker):
             total += np.asarray(ranker._score_lists(X, offsets), dtype=np.float64) / scale
         return total / len(self.members_)
 
+    def _sees_lists(self) -> bool:
+        return any(ranker._sees_lists() for ranker in self.members_.values())
+
     def _give_weights(self) -> dict[str, bytes]:
         files = {
             f"{name}{SEPARATOR}{file}": content

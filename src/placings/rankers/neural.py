@@ -263,6 +263,9 @@ class NeuralRanker(Ranker):
             X = pass_sparse(self.transform_, X)
         return score_rows(self.network_, X, offsets)
 
+    def _sees_lists(self) -> bool:
+        return bool(self.network_.needs_lists or self.transform_._per_query)
+
     def _missing_policy(self) -> str:
         return f"missing values are filled by the transform: {self.transform_.missing}"
 

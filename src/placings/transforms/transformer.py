@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints
 from placings.data.alignment import align_features
-from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query
+from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query, say_one_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, MissingExtra
@@ -139,7 +139,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The transformed features, float32 `[rows, features + indicators]`; `X` is left as it is.
 
         `qid` matters only where a query's rows are scaled together; a RankingData brings its own, and
-        without one all rows are one query.
+        without one all rows are one query, which a warning says.
         """
         return self._run(X, qid)
 
@@ -294,6 +294,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, RankingData):
             return X.query_index
         if qid is None:
+            say_one_query(rows, f"{type(self).__name__}.transform", stacklevel=5)
             return np.zeros(rows, dtype=np.int64)
         ids = as_ids(qid, "qid")
         check_length(ids, rows, "qid")

@@ -237,7 +237,7 @@ def test_metadata_that_are_not_ours_are_passed_over() -> None:
 
 
 def test_a_wide_sparse_matrix_does_not_become_a_table(tmp_path: Path) -> None:
-    data = RankingData.from_arrays(csr_array((2, 5_001)), [0, 1])
+    data = RankingData.from_arrays(csr_array((2, 5_001)), [0, 1], [1, 1])
     with pytest.raises(BadInput, match=r"5,001 columns .* svmlight"):
         to_table(data)
     with pytest.raises(BadInput, match=r"svmlight"):

@@ -68,7 +68,7 @@ def test_a_metric_with_its_own_idea_of_scored_says_so(data: RankingData) -> None
 
 
 def test_nothing_to_score_is_nan_with_a_note_and_no_warning() -> None:
-    barren = RankingData.from_arrays([[1.0], [2.0]], [0, 0])
+    barren = RankingData.from_arrays([[1.0], [2.0]], [0, 0], [1, 1])
     result = evaluate([1.0, 2.0], barren, slices="list_size")
     assert np.isnan(result["ndcg@10"])
     assert np.isnan(result.interval("ndcg@10")).all()

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import split_names
+from placings.cli.loading import FeatureNames, split_names
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from placings.arrays import AnyArray, Floats
     from placings.data.ranking import RankingData
     from placings.evaluation.runs import RunFolder
     from placings.evaluation.verdicts import Comparison
+    from placings.rankers.estimator import Ranker
 
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
-READING = ("fold", "split", "missing", "qid", "label")
+READING = ("fold", "split", "missing", "qid", "label", "features")
 SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "seed", "out", *READING)
 EVALUATE_OPTIONS = ("model", "scores", *SHARED)
 COMPARE_OPTIONS = (
@@ -90,6 +91,7 @@ def evaluate_files(
     missing: Missing = None,
     qid: Qid = None,
     label: Label = None,
+    features: FeatureNames = None,
     config: Config = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -109,16 +111,19 @@ def evaluate_files(
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
         "min_items": min_items, "bootstrap": bootstrap, "seed": seed, "fold": fold, "split": split,
-        "missing": missing, "qid": qid, "label": label, "out": out,
+        "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
     }  # fmt: skip
     chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
         raise typer.BadParameter("name one of --model and --scores.")
-    rows, together = read_rows(data, chosen)
+    rankers: list[Ranker] = []
     if chosen.get("model") is not None:
         from placings.rankers.bundles import load
 
-        judged = give_scores(load(chosen["model"]), rows)
+        rankers = [load(chosen["model"])]
+    rows, together = read_rows(data, chosen, rankers)
+    if rankers:
+        judged = give_scores(rankers[0], rows)
     else:
         judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
     result = evaluate(judged, rows, split_names(chosen.get("metrics", METRICS)), **_settings(chosen))
@@ -172,6 +177,7 @@ def compare_files(
     missing: Missing = None,
     qid: Qid = None,
     label: Label = None,
+    features: FeatureNames = None,
     config: Config = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -193,7 +199,7 @@ def compare_files(
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
         "metrics": metrics, "by": by, "empty": empty, "min_items": min_items, "bootstrap": bootstrap,
         "seed": seed, "fold": fold, "split": split, "missing": missing, "qid": qid, "label": label,
-        "out": out,
+        "features": features, "out": out,
     }  # fmt: skip
     chosen = {**read_config(config, COMPARE_OPTIONS), **_given(flags)}
     named = chosen.get("model") or chosen.get("scores")
@@ -211,10 +217,11 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
     from placings.evaluation.scoring import give_scores
     from placings.rankers.bundles import load
 
-    rows, together = read_rows(data, chosen)
+    models = [(name, load(place)) for name, place in _parse_names(chosen.get("model"))]
+    rows, together = read_rows(data, chosen, [ranker for _, ranker in models])
     methods: dict[str, list[Floats]] = {}
-    for name, place in _parse_names(chosen.get("model")):
-        methods.setdefault(name, []).append(give_scores(load(place), rows))
+    for name, ranker in models:
+        methods.setdefault(name, []).append(give_scores(ranker, rows))
     for name, place in _parse_names(chosen.get("scores")):
         methods.setdefault(name, []).append(_match_scores(Path(place), rows, data, chosen, together))
     names = split_names(chosen.get("metrics", TABLE_METRICS))
@@ -231,6 +238,8 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
     from placings.evaluation.rendering import write_json
 
     reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
+    if "features" in reading:
+        reading["features"] = split_names(reading["features"])
     for name in ("fold", "split"):
         if name in reading:
             raise typer.BadParameter(f"--{name} and --rankers do not go together: all folds are trained on.")
@@ -252,8 +261,10 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_rows(path: Path, chosen: Mapping[str, Any]) -> tuple[RankingData, bool]:
-    """The data, and whether reading it left all rows at their places."""
+def read_rows(
+    path: Path, chosen: Mapping[str, Any], models: Sequence[Ranker] = ()
+) -> tuple[RankingData, bool]:
+    """The data as these models need them, and whether reading it left all rows at their places."""
     import warnings
 
     from placings.cli.loading import read_data
@@ -261,7 +272,7 @@ def read_rows(path: Path, chosen: Mapping[str, Any]) -> tuple[RankingData, bool]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options: dict[str, Any] = {name: chosen.get(name) for name in READING}
-        data = read_data(path, **options)
+        data = read_data(path, models=models, **options)
     for each in caught:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return data, not any("rows of one qid were joined" in str(each.message) for each in caught)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.loading import FeatureNames
+
 if TYPE_CHECKING:
     from placings.data.ranking import RankingData
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "out", "mlflow", "coverage_limits",
+    "features", "out", "mlflow", "coverage_limits",
 )  # fmt: skip
 
 
@@ -35,6 +37,7 @@ def fit_files(
     missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    features: FeatureNames = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     coverage_limits: Annotated[
         Path | None,
@@ -69,7 +72,8 @@ def fit_files(
     chosen = read_config(config, OPTIONS)
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
-        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "out": out,
+        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label,
+        "features": features, "out": out,
         "mlflow": mlflow, "coverage_limits": coverage_limits,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
@@ -148,7 +152,7 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
     from placings.data.letor import find_collection
     from placings.errors import BadInput
 
-    reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label")}
+    reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label", "features")}
     collection = find_collection(path) if path.is_dir() else None
     parts: dict[str, RankingData] = {}
     if collection is not None:

@@ -16,11 +16,12 @@ from placings.cli.fitting import fit_files
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
 from placings.cli.log import app as log_app
+from placings.cli.messages import find_flags
 from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
 from placings.cli.reproduce import app as reproduce_app
 from placings.cli.tuning import tune_files
-from placings.errors import PlacingsError
+from placings.errors import PlacingsError, say_flags
 
 app = typer.Typer(
     name="placings",
@@ -71,14 +72,19 @@ def run() -> None:
     """Exit codes: 0 fine, 1 failed (with one line on stderr that says why), 2 bad usage, 3 a gate said no."""
     import warnings
 
+    def tell(message: BaseException | str) -> str:
+        if isinstance(message, str):
+            return message
+        return say_flags(message, find_flags(typer.main.get_command(app), sys.argv[1:]))
+
     def say(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"note: {message}", file=sys.stderr)
+        print(f"note: {tell(message)}", file=sys.stderr)
 
     warnings.showwarning = say
     try:
         app()
     except PlacingsError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {tell(error)}", file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from placings.data.columns import SAVED_INDEX, SINGLE_PARTS
 from placings.data.engines import Source
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 from placings.feco.rules import is_hollow
 
 LOOKED_AT = 1000  # values of a text column among which one is sought that is no number
@@ -66,7 +66,8 @@ def choose_features(
         names = list(dict.fromkeys(features))
     else:
         raise BadInput(
-            f"features must be None, a list of columns, or 'top:20' with bundle=. Got {features!r}."
+            f"features must be None, a list of columns, or 'top:20' with {option('bundle')}. "
+            f"Got {features!r}."
         )
     if not names:
         raise BadInput("features must name at least one column. Got none.")
@@ -93,8 +94,8 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
 
     if bundle is None:
         raise BadInput(
-            "features='top:…' picks by importance. Pass bundle= with a saved ranker's folder, a ranker, or "
-            "what rank_importance gave."
+            f"features='top:…' picks by importance. Pass {option('bundle')} with a saved ranker's folder, "
+            "a ranker, or what rank_importance gave."
         )
     ranker = load(Path(bundle)) if isinstance(bundle, str | PathLike) else bundle
     if isinstance(ranker, Importance):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 import placings
 from placings.arrays import Floats, Floats32
 from placings.data.streams import write_atomically
-from placings.errors import BadInput, MissingExtra, PlacingsError
+from placings.errors import BadInput, MissingExtra, PlacingsError, setting
 from placings.rankers.attention import Attention, Layout
 from placings.rankers.estimator import Ranker
 from placings.rankers.neural import NeuralRanker
@@ -199,7 +199,8 @@ def refuse_network(network: Any) -> None:
     if network.needs_lists and not isinstance(network, Attention):
         raise BadInput(
             f"a {type(network).__name__.lower()} network orders each list by a hash of its rows' bits, for "
-            "which ONNX has no operation. Serve it from its bundle, or train network='feedforward' or "
+            "which ONNX has no operation. Serve it from its bundle, or train "
+            f"{setting('network', 'feedforward')} or "
             "'attention'."
         )
 

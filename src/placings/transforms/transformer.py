@@ -294,7 +294,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, RankingData):
             return X.query_index
         if qid is None:
-            say_one_query(rows, f"{type(self).__name__}.transform", stacklevel=5)
+            say_one_query(rows, f"{type(self).__name__}.transform", stacklevel=6)
             return np.zeros(rows, dtype=np.int64)
         ids = as_ids(qid, "qid")
         check_length(ids, rows, "qid")

@@ -384,3 +384,10 @@ def test_a_library_that_is_not_installed_names_the_command() -> None:
     ):
         need_library("nosuchlib", "to_frame")
     assert need_library("json", "anything") is json
+
+
+def test_one_word_for_missing_values_is_that_word_and_not_its_letters(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("qid,label,size,price\n1,0,N,NULL\n1,1,L,2.5\n")
+    data = read_csv(tmp_path / "rows.csv", qid="qid", label="label", missing="NULL")
+    assert np.isnan(data.X[0, 0])
+    assert data.segments["size"].tolist() == ["N", "L"]  # letters of NULL, and no missing values

@@ -10,6 +10,9 @@ from os import PathLike
 OPEN, CLOSE, APART = "\x02", "\x03", "\x1f"  # around and inside an option that a message names
 
 
+NEAR = 0.6  # of difflib's ratio: a letter or two, not another word
+
+
 def option(*names: str, value: object = None) -> str:
     """An option in a message: `missing='NULL'` for a caller from Python, `--missing NULL` at the terminal.
 
@@ -84,16 +87,18 @@ class BadInput(PlacingsError, ValueError):
 
 
 class UnknownName(BadInput):
-    """A name that is not in its registry; the message lists what is, nearest first.
+    """A name that is not in its registry; the message says which is meant, or is near, and lists what is.
 
     >>> print(UnknownName("metric", "ndgc", ["ndcg", "mrr"]))
     no metric 'ndgc'; did you mean 'ndcg'? Known: mrr, ndcg.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, meaning: str | None = None) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        guess = f"did you mean {near[0]!r}? " if near else ""
+        folded = {each.lower(): each for each in reversed(names)}
+        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=NEAR)
+        guess = f"did you mean {folded[near[0]]!r}? " if near else ""
+        guess = guess if meaning is None else f"{meaning} "
         more = f" and {len(names) - 40} more" if len(names) > 40 else ""
         super().__init__(f"no {kind} {name!r}; {guess}Known: {', '.join(names[:40])}{more}.")
 

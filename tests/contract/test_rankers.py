@@ -16,7 +16,7 @@ from placings.data.ranking import RankingData
 from placings.errors import BadBundle, BadInput, OneQuery, PlacingsError, PlacingsWarning
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
-from placings.rankers.catalogue import CHOICES, CLASSES, find_class, make_ranker
+from placings.rankers.catalogue import CHOICES, CLASSES, FAMILIAR, find_class, make_ranker
 from placings.rankers.estimator import Ranker
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -415,10 +415,42 @@ def test_a_setting_that_is_no_plain_value_cannot_be_saved(train: RankingData, tm
         ranker.fit(train).save(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("ranker", "name", "meant"),
+    [("lightgbm", "n_estimators", "LightGBM's n_estimators is called 'rounds' here"),
+     ("lightgbm", "num_leaves", "LightGBM's num_leaves is called 'leaves' here"),
+     ("xgboost", "eta", "XGBoost's eta is called 'learning_rate' here"),
+     ("neural", "learning_rate", "Keras's learning_rate is called 'lr' here"),
+     ("catboost", "iterations", "CatBoost's iterations is called 'rounds' here"),
+     ("ridge", "seed", "XGBoost's seed is called 'random_state' here"),
+     ("mean", "estimators", "scikit-learn's estimators is called 'members' here")],
+)  # fmt: skip
+def test_a_setting_under_its_familiar_name_is_told_what_it_is_called_here(
+    ranker: str, name: str, meant: str
+) -> None:
+    with pytest.raises(BadInput, match=f"no setting of {ranker} '{name}'; {meant}"):
+        make_ranker(ranker, **{name: 1})
+
+
+def test_every_familiar_name_leads_to_a_setting_that_there_is() -> None:
+    settings = {name: set(find_class(name)._get_param_names()) for name in CLASSES}
+    for name, (_, ours) in FAMILIAR.items():
+        for each in ours:
+            assert any(each in known and name not in known for known in settings.values()), (name, each)
+
+
+def test_a_setting_that_is_near_nothing_is_not_guessed_at() -> None:
+    with pytest.raises(BadInput) as told:
+        make_ranker("lightgbm", zebra=1)
+    assert "did you mean" not in str(told.value)
+    with pytest.raises(BadInput, match="did you mean 'rounds'"):
+        make_ranker("lightgbm", round=1)
+
+
 def test_unknown_names_are_told_with_the_nearest() -> None:
     with pytest.raises(BadInput, match="no ranker 'lightgmb'; did you mean 'lightgbm'"):
         make_ranker("lightgmb")
-    with pytest.raises(BadInput, match="no setting of ridge 'c'"):
+    with pytest.raises(BadInput, match="no setting of ridge 'c'; did you mean 'C'"):
         make_ranker("ridge", c=1)
     with pytest.raises(BadInput, match="no ranker class"):
         find_class("Popen")

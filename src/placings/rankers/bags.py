@@ -60,4 +60,4 @@ def pass_sparse(transform: Transform, X: Matrix) -> Any:
             f"{setting('transform', 'log1p')} or 'raw', or fewer columns."
         )
     rows = csr_array(X) if isinstance(X, np.ndarray) else X
-    return transform._run(rows, None)
+    return transform.transform(rows)

@@ -77,6 +77,12 @@ def export_ranker(
     check_is_fitted(ranker)
     if not isinstance(ranker, NeuralRanker):
         raise BadInput(f"only a NeuralRanker is exported to ONNX. Got a {type(ranker).__name__}.")
+    for name in ("predict", "_score", "_score_lists"):
+        if getattr(type(ranker), name) is not getattr(NeuralRanker, name):
+            raise BadInput(
+                f"{type(ranker).__name__} scores in a way of its own ({name}), and an ONNX file would hold "
+                "the network alone. Export a plain NeuralRanker."
+            )
     path = Path(path)
     if path.is_dir():
         raise BadInput(f"{path} is a folder. Name the file to write, such as {path / 'ranker.onnx'}.")

@@ -150,7 +150,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform_data(self, data: RankingData) -> RankingData:
         """The same RankingData with transformed features and their names."""
         names = tuple(map(str, self.get_feature_names_out()))
-        return data.replace(X=self._run(data, None), feature_names=names)
+        return data.replace(X=self.transform(data), feature_names=names)
 
     def module(self, *, export: bool = False) -> Prepared:
         """The same function as a torch module, rows `[rows, features]` float32 → float32.
@@ -345,6 +345,32 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         assert not isinstance(X, np.ndarray)
         return np.asarray(X.toarray(), dtype=np.float32)
+
+
+PLAIN = ("transform", "_run", "_transform_dense", "_transform_stored", "_compute", "_compute_stored")
+TORCH = ("module", "_layer")
+
+
+def refuse_half(transform: Transform) -> None:
+    """Refuse a subclass with its own function in numpy and another class's in torch, which rankers run."""
+    order = type(transform).__mro__
+    plain, name = next((n, m) for n, each in enumerate(order) for m in PLAIN if m in vars(each))
+    torch = next(n for n, each in enumerate(order) if any(m in vars(each) for m in TORCH))
+    if plain < torch:
+        own, other = order[plain].__name__, order[torch].__name__
+        raise BadInput(
+            f"{own} has a `{name}` of its own but the `module` of {other}, and a ranker runs the module: "
+            f"it would learn from what {other} computes. Write {own}.module with the same function for "
+            f"torch, or transform the data first, data = {own}().fit(data).transform_data(data), and train with "
+            "transform='raw'."
+        )
+
+
+def is_foreign(transform: Transform) -> bool:
+    """Whether it is of a class that placings does not know, so that it has no state to save."""
+    from placings.transforms.names import TRANSFORMS
+
+    return type(transform) not in TRANSFORMS.values()
 
 
 def cut_rows(rows: int, width: int, offsets: Ints | None) -> Iterator[tuple[int, int, Ints]]:

@@ -361,8 +361,8 @@ def refuse_half(transform: Transform) -> None:
         raise BadInput(
             f"{own} has a `{name}` of its own but the `module` of {other}, and a ranker runs the module: "
             f"it would learn from what {other} computes. Write {own}.module with the same function for "
-            f"torch, or transform the data first, data = {own}().fit(data).transform_data(data), and train with "
-            "transform='raw'."
+            f"torch, or transform the data first, data = {own}().fit(data).transform_data(data), and train "
+            "with transform='raw'."
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from placings.data.columns import LEAKS
+from placings.data.columns import GUESSES, LEAKS
 from placings.data.ranking import RankingData
 from placings.data.tables import from_table
 from placings.errors import BadInput, Guess, LeftOut, UnknownName
@@ -204,3 +205,11 @@ def test_frames_of_every_kind_leave_out_what_leaks() -> None:
 def test_a_feature_that_was_written_as_one_reads_back_as_one() -> None:
     data = RankingData.from_arrays([[1.0, 0.0]], [1], [1], feature_names=["position", "clicked"])
     assert from_table(data.to_arrow()).feature_names == ("position", "clicked")
+
+
+def test_the_page_about_tables_lists_every_name_that_leaks() -> None:
+    page = (Path(__file__).parents[3] / "docs/reading_tables.md").read_text()
+    said = {*GUESSES["qid"], *GUESSES["item"]}  # as "the names under which a query or an item is looked for"
+    names = [name for each in LEAKS.values() for name in each if name not in said]
+    assert [name for name in names if f"`{name}`" not in page] == []
+    assert all(f"| {reason}" in page for reason in LEAKS)

@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from placings.data.ranking import RankingData
-from placings.errors import BadBundle, BadInput, PlacingsError, PlacingsWarning
+from placings.errors import BadBundle, BadInput, OneQuery, PlacingsError, PlacingsWarning
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
-from placings.rankers.catalogue import CHOICES, CLASSES, find_class, make_ranker
+from placings.rankers.catalogue import CHOICES, CLASSES, FAMILIAR, find_class, make_ranker
 from placings.rankers.estimator import Ranker
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -246,6 +246,83 @@ def test_validation_data_may_be_ranking_data_or_arrays(
         clone(fitted).fit(train, valid=(1,))
 
 
+# -- without qid -------------------------------------------------------------------------------------
+
+
+def test_rows_without_qid_are_one_query_and_a_warning_names_qid(fitted: Ranker, train: RankingData) -> None:
+    X, name = np.asarray(train.X), type(fitted).__name__
+    with pytest.warns(OneQuery, match=f"{name}.fit got no qid, so all 300 rows count as one query") as said:
+        ranker = clone(fitted).fit(X, train.y)
+    assert [each.filename for each in said] == [__file__]  # said once, of the caller's line
+    assert ranker.training_["queries"] == 1
+    with pytest.warns(OneQuery, match=f"{name}.score got no qid"):
+        ranker.score(X, train.y)
+
+
+def test_validation_rows_without_qid_are_told_too(fitted: Ranker, train: RankingData) -> None:
+    X = np.asarray(train.X)
+    with pytest.warns(OneQuery, match=r"fit\(valid=…\) got no qid") as said:
+        clone(fitted).fit(train, valid=(X, train.y))
+    assert len(said) == 1
+
+
+def test_one_query_that_is_named_is_not_warned_of(fitted: Ranker, train: RankingData) -> None:
+    X, y = np.asarray(train.X)[:20], train.y[:20]
+    assert clone(fitted).fit(X, y, qid=[7] * 20, valid=(X, y, ["a"] * 20)).training_["queries"] == 1
+
+
+def test_more_rows_without_qid_than_a_list_has_are_refused_before_any_work(fitted: Ranker) -> None:
+    X, y = np.zeros((10_001, 3), dtype=np.float32), np.arange(10_001) % 2
+    with pytest.raises(BadInput, match="fit needs qid above 10,000 rows.* Got 10,001 rows"):
+        clone(fitted).fit(X, y)
+    few = X[:20], y[:20]
+    with pytest.raises(BadInput, match="needs qid above 10,000 rows"):
+        clone(fitted).fit(*few, qid=[1] * 20, valid=(X, y))
+    with pytest.raises(BadInput, match="score needs qid above 10,000 rows"):
+        fitted.score(X, y)
+
+
+def test_a_pipeline_without_qid_warns_and_with_it_does_not(train: RankingData) -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X = np.asarray(train.X)
+    with pytest.warns(OneQuery, match="LinearRanker.fit got no qid"):
+        make_pipeline(StandardScaler(), make_ranker("ridge")).fit(X, train.y)
+    make_pipeline(StandardScaler(), make_ranker("ridge")).fit(X, train.y, linearranker__qid=train.qid)
+
+
+LISTWISE: dict[str, dict[str, Any]] = {
+    "attention": {"network": "attention", "width": 8, "heads": 2},
+    "groupwise": {"group_size": 2},
+    "query_minmax": {"transform": "query_minmax"},
+}
+
+
+@pytest.mark.parametrize("name", LISTWISE)
+def test_a_ranker_that_looks_at_lists_wants_qid_to_predict(name: str, train: RankingData) -> None:
+    settings = {"hidden": [4], "steps": 2, "random_state": 0, **LISTWISE[name]}
+    for ranker in (make_ranker("neural", **settings), make_ranker("mean", members={"neural": settings})):
+        ranker.fit(train)
+        X = np.asarray(train.X)
+        with pytest.warns(OneQuery, match="predict got no qid, so all 300 rows count as one query"):
+            ranker.predict(X)
+        with pytest.raises(BadInput, match="predict needs qid above 10,000 rows"):
+            ranker.predict(np.zeros((10_001, 3)))
+        np.testing.assert_array_equal(ranker.predict(X, train.qid), ranker.predict(train))
+        ranker.predict(X[:10], [0] * 10)
+        ranker.predict(X[:1])  # one row is one list
+
+
+def test_a_scorer_tells_a_ranker_that_looks_at_lists_which_rows_are_one(train: RankingData) -> None:
+    from placings.evaluation.scoring import evaluate
+    from placings.evaluation.selection import scorer
+
+    ranker = make_ranker("neural", transform="query_minmax", hidden=[4], steps=20, random_state=0).fit(train)
+    found = scorer("ndcg@10")(ranker, np.asarray(train.X), train.y, qid=train.qid)
+    assert found == pytest.approx(evaluate(ranker, train, "ndcg@10", bootstrap=0)["ndcg@10"], rel=1e-12)
+
+
 # -- bundles ----------------------------------------------------------------------------------------
 
 
@@ -340,10 +417,42 @@ def test_a_setting_that_is_no_plain_value_cannot_be_saved(train: RankingData, tm
         ranker.fit(train).save(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("ranker", "name", "meant"),
+    [("lightgbm", "n_estimators", "LightGBM's n_estimators is called 'rounds' here"),
+     ("lightgbm", "num_leaves", "LightGBM's num_leaves is called 'leaves' here"),
+     ("xgboost", "eta", "XGBoost's eta is called 'learning_rate' here"),
+     ("neural", "learning_rate", "Keras's learning_rate is called 'lr' here"),
+     ("catboost", "iterations", "CatBoost's iterations is called 'rounds' here"),
+     ("ridge", "seed", "XGBoost's seed is called 'random_state' here"),
+     ("mean", "estimators", "scikit-learn's estimators is called 'members' here")],
+)  # fmt: skip
+def test_a_setting_under_its_familiar_name_is_told_what_it_is_called_here(
+    ranker: str, name: str, meant: str
+) -> None:
+    with pytest.raises(BadInput, match=f"no setting of {ranker} '{name}'; {meant}"):
+        make_ranker(ranker, **{name: 1})
+
+
+def test_every_familiar_name_leads_to_a_setting_that_there_is() -> None:
+    settings = {name: set(find_class(name)._get_param_names()) for name in CLASSES}
+    for name, (_, ours) in FAMILIAR.items():
+        for each in ours:
+            assert any(each in known and name not in known for known in settings.values()), (name, each)
+
+
+def test_a_setting_that_is_near_nothing_is_not_guessed_at() -> None:
+    with pytest.raises(BadInput) as told:
+        make_ranker("lightgbm", zebra=1)
+    assert "did you mean" not in str(told.value)
+    with pytest.raises(BadInput, match="did you mean 'rounds'"):
+        make_ranker("lightgbm", round=1)
+
+
 def test_unknown_names_are_told_with_the_nearest() -> None:
     with pytest.raises(BadInput, match="no ranker 'lightgmb'; did you mean 'lightgbm'"):
         make_ranker("lightgmb")
-    with pytest.raises(BadInput, match="no setting of ridge 'c'"):
+    with pytest.raises(BadInput, match="no setting of ridge 'c'; did you mean 'C'"):
         make_ranker("ridge", c=1)
     with pytest.raises(BadInput, match="no ranker class"):
         find_class("Popen")

@@ -23,6 +23,8 @@ from placings.transforms import TRANSFORMS, Transform, make_transform
 
 Array = np.ndarray[Any, Any]
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}
+pytestmark = pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # query_minmax without qid
+
 NAMES = list(TRANSFORMS)
 SINGLE = [name for name in NAMES if name != "query_minmax"]  # a value alone decides, not its query
 NAN = np.nan

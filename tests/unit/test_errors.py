@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from placings.arrays import as_labels, as_offsets, as_scores, as_vector
-from placings.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
+from placings.errors import (
+    BadFile,
+    BadInput,
+    MissingExtra,
+    PlacingsError,
+    PlacingsWarning,
+    UnknownName,
+    option,
+    say_flags,
+    setting,
+)
 
 
 def test_an_unknown_name_suggests_the_nearest_and_lists_the_known() -> None:
@@ -45,3 +57,21 @@ def test_arrays_are_checked_with_the_argument_named() -> None:
     for bad in ([], [0.0, 3.0], [1, 3], [0, 2], [0, 2, 1, 3], [[0, 3]]):
         with pytest.raises(BadInput, match="offsets must"):
             as_offsets(bad, 3)
+
+
+def test_an_option_is_a_keyword_in_python_and_a_flag_at_the_terminal() -> None:
+    error = BadFile("train.txt", f"is 'NULL'. Pass {option('missing', value='NULL')} to read it.", line=7)
+    assert str(error) == "train.txt:7: is 'NULL'. Pass missing='NULL' to read it."
+    assert error.args == (str(error),)
+    flags = {"missing": "--missing", "set": "--set"}
+    assert say_flags(error, flags) == "train.txt:7: is 'NULL'. Pass --missing NULL to read it."
+    several = PlacingsWarning(f"Name {option('qid', 'missing', 'time')}, use {setting('transform', 'cdf')}.")
+    assert str(several) == "Name qid=, missing= or time=, use transform='cdf'."
+    assert say_flags(several, flags) == "Name --missing, use --set transform=cdf."
+    assert say_flags(ValueError("not ours"), flags) == "not ours"
+
+
+def test_an_error_with_an_option_survives_being_sent_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(BadInput(f"Pass {option('groups')}.")))
+    assert str(error) == "Pass groups=."
+    assert say_flags(error, {}) == "Pass groups= (from Python)."

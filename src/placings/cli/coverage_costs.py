@@ -131,7 +131,8 @@ def degrade_model(
     ranker = load(model)
     check_inputs(train, test)
     found = degrade(
-        ranker, None if train is None else read_data(train, **reading), read_data(test, **reading),
+        ranker, None if train is None else read_data(train, models=[ranker], **reading),
+        read_data(test, models=[ranker], **reading),
         [parse_place(name) for name in split_names(features)], drops=shares, where=places,
         value=filler, of=of.value, unit=unit.value,
         rule="non_zero" if rule is None else parse_rule(rule),
@@ -249,7 +250,8 @@ def estimate_today(
     from placings.feco.risk import estimate_risk
     from placings.rankers.bundles import load
 
-    data = read_data(labelled, **(reading or {}))
+    ranker = load(Path(str(model)))
+    data = read_data(labelled, models=[ranker], **(reading or {}))
     rules = set(found.rules.values())
     if len(rules) > 1:
         raise BadInput(f"coverage at risk needs one rule for all features. Got {len(rules)} of them.")
@@ -258,7 +260,6 @@ def estimate_today(
         raise BadInput("coverage at risk knows events of which any row has the feature, or rows. Got others.")
     by = [name for name in found.by if name in data.segments]
     today, before = split_today(found, watermark, alerts)
-    ranker = load(Path(str(model)))
     return estimate_risk(
         ranker, data, _pool(today, by), by=by, usual=_pool(usual if usual is not None else before, by),
         features=[name for name in found.features if name in data.feature_names], metric=metric, unit=unit,

@@ -272,6 +272,7 @@ def read_importances(reference: Path | None) -> dict[str, float] | None:
         found = rank_importance(ranker, "gain")
     else:
         sample = ranker._sample
-        rows = RankingData.from_arrays(sample, [0.0] * sample.shape[0], feature_names=ranker.feature_names_)
-        found = rank_importance(ranker, "contributions", rows)
+        rows = sample.shape[0]
+        data = RankingData.from_arrays(sample, [0.0] * rows, [0] * rows, feature_names=ranker.feature_names_)
+        found = rank_importance(ranker, "contributions", data)
     return {name: found[name] for name in found.names}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import split_names
+from placings.cli.loading import FeatureNames, split_names
 from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
-READING = ("fold", "split", "missing", "qid", "label")
+READING = ("fold", "split", "missing", "qid", "label", "features")
 SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "seed", "out", *READING)
 EVALUATE_OPTIONS = ("model", "scores", *SHARED)
 COMPARE_OPTIONS = (
@@ -96,6 +96,7 @@ def evaluate_files(
     missing: Missing = None,
     qid: Qid = None,
     label: Label = None,
+    features: FeatureNames = None,
     config: Config = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -115,23 +116,23 @@ def evaluate_files(
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
         "min_items": min_items, "bootstrap": bootstrap, "seed": seed, "fold": fold, "split": split,
-        "missing": missing, "qid": qid, "label": label, "out": out,
+        "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
     }  # fmt: skip
     chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
         raise typer.BadParameter("name one of --model and --scores.")
     names = split_names(chosen.get("metrics", METRICS))
     _check(data, chosen, names, [chosen.get("scores")])
-    ranker = None
+    rankers: list[Ranker] = []
     if chosen.get("model") is not None:
         from placings.rankers.bundles import load
 
-        ranker = load(chosen["model"])
-    rows, together = read_rows(data, chosen)
+        rankers = [load(chosen["model"])]
+    rows, together = read_rows(data, chosen, rankers)
     _check_slices(rows, chosen)
     with _start(chosen, "evaluate", data, rows, overwrite) as run:
-        if ranker is not None:
-            judged = give_scores(ranker, rows)
+        if rankers:
+            judged = give_scores(rankers[0], rows)
         else:
             judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
         result = evaluate(judged, rows, names, **_settings(chosen))
@@ -184,6 +185,7 @@ def compare_files(
     missing: Missing = None,
     qid: Qid = None,
     label: Label = None,
+    features: FeatureNames = None,
     config: CompareConfig = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -203,7 +205,7 @@ def compare_files(
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
         "metrics": metrics, "by": by, "empty": empty, "min_items": min_items, "bootstrap": bootstrap,
         "seed": seed, "fold": fold, "split": split, "missing": missing, "qid": qid, "label": label,
-        "out": out,
+        "features": features, "out": out,
     }  # fmt: skip
     chosen = _read_comparison(config, _given(flags))
     named = chosen.get("model") or chosen.get("scores")
@@ -227,7 +229,7 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
     check_comparing([name for name, _ in [*models, *files]], names, **_testing(chosen))
     _check(data, chosen, names, [place for _, place in files])
     loaded = [(name, load(place)) for name, place in models]
-    rows, together = read_rows(data, chosen)
+    rows, together = read_rows(data, chosen, [ranker for _, ranker in loaded])
     _check_slices(rows, chosen)
     with _start(chosen, "compare", data, rows, overwrite) as run:
         methods: dict[str, list[Floats]] = {}
@@ -249,6 +251,8 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
     from placings.evaluation.rendering import write_json
 
     reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
+    if "features" in reading:
+        reading["features"] = split_names(reading["features"])
     for name in ("fold", "split"):
         if name in reading:
             raise typer.BadParameter(f"--{name} and --rankers do not go together: all folds are trained on.")
@@ -347,8 +351,10 @@ def _check_slices(rows: RankingData, chosen: Mapping[str, Any]) -> None:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_rows(path: Path, chosen: Mapping[str, Any]) -> tuple[RankingData, bool]:
-    """The data, and whether reading it left all rows at their places."""
+def read_rows(
+    path: Path, chosen: Mapping[str, Any], models: Sequence[Ranker] = ()
+) -> tuple[RankingData, bool]:
+    """The data as these models need them, and whether reading it left all rows at their places."""
     import warnings
 
     from placings.cli.loading import read_data
@@ -356,7 +362,7 @@ def read_rows(path: Path, chosen: Mapping[str, Any]) -> tuple[RankingData, bool]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options: dict[str, Any] = {name: chosen.get(name) for name in READING}
-        data = read_data(path, **options)
+        data = read_data(path, models=models, **options)
     for each in caught:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return data, not any("rows of one qid were joined" in str(each.message) for each in caught)

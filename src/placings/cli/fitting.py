@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.loading import FeatureNames
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "out", "mlflow", "coverage_limits", "positive_weight",
+    "features", "out", "mlflow", "coverage_limits", "positive_weight",
 )  # fmt: skip
 
 
@@ -39,6 +41,7 @@ def fit_files(
     missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    features: FeatureNames = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     positive_weight: Annotated[
         float | None, typer.Option(min=0.0, help="Rows with a label above 0 weigh so much more.", metavar="W")
@@ -88,8 +91,8 @@ def fit_files(
     chosen.pop("set", None)
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
-        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "out": out,
-        "mlflow": mlflow, "coverage_limits": coverage_limits, "positive_weight": positive_weight,
+        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "features": features,
+        "out": out, "mlflow": mlflow, "coverage_limits": coverage_limits, "positive_weight": positive_weight,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     name = str(chosen.get("ranker", "lightgbm"))
@@ -254,7 +257,7 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
     from placings.cli.loading import read_data
     from placings.data.letor import find_collection
 
-    reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label")}
+    reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label", "features")}
     collection = find_collection(path) if path.is_dir() else None
     parts: dict[str, RankingData] = {}
     if collection is not None:

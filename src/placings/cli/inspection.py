@@ -48,7 +48,10 @@ def inspect(
     sort: Annotated[
         Order, typer.Option(help="Order of the features; by size, the largest first.")
     ] = Order.order,
-    features: Annotated[int | None, typer.Option(min=1, help="Show only the first N.", metavar="N")] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Show only the first N; or the columns that are features.", metavar="N|NAMES"),
+    ] = None,
     show_all: Annotated[bool, typer.Option("--all", help=f"Show all, also beyond {MANY}.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Full precision for machines; NaN is null.")
@@ -65,24 +68,24 @@ def inspect(
       placings inspect MSLR-WEB30K --fold 1 --split train --sort skew
       placings inspect rows.parquet --qid query --label grade --json
     """
-    import sys
-
     from rich.console import Console
 
-    from placings.data.reading import read
+    from placings.cli.loading import read_data
 
-    asked = {"fold": fold, "split": split, "qid": qid, "label": label, "missing": missing}
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    data = read(path, cache=not no_cache, progress=sys.stderr.isatty(), **options)
+    first = int(features) if features is not None and features.strip().isdecimal() else None
+    if first == 0:
+        raise typer.BadParameter("--features takes a number of 1 or more, or names of columns. Got 0.")
+    asked: dict[str, Any] = {"fold": fold, "split": split, "qid": qid, "label": label, "missing": missing}
+    data = read_data(path, cache=not no_cache, features=features if first is None else None, **asked)
     if as_json:
-        typer.echo(inspection_json(data, sort=sort.value, limit=features))
+        typer.echo(inspection_json(data, sort=sort.value, limit=first))
         return
     console = Console(highlight=False)
     if show_all:
-        features = None
-    elif features is None and data.n_features > MANY:
-        features = FEW
-    render_inspection(data, console, sort=sort.value, limit=features, title=str(path))
+        first = None
+    elif first is None and data.n_features > MANY:
+        first = FEW
+    render_inspection(data, console, sort=sort.value, limit=first, title=str(path))
 
 
 # -- for machines -----------------------------------------------------------------------------------

@@ -5,21 +5,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
 
 if TYPE_CHECKING:
     from placings.data.ranking import RankingData
+    from placings.rankers.estimator import Ranker
+
+FeatureNames = Annotated[
+    str | None,
+    typer.Option(
+        "--features", help="The columns that are features, with commas, in a table.", metavar="NAMES"
+    ),
+]
 
 POSITIVE_WEIGHT = "positive_weight"  # weighs the training rows with a label; no setting of a ranker
 
 
-def read_data(path: Path, *, cache: bool = True, **options: Any) -> RankingData:
-    """`placings.read` with a progress bar on a terminal; options that were not given are left out."""
-    from placings.data.reading import read
+def read_data(
+    path: Path, *, cache: bool = True, models: Iterable[Ranker] = (), **options: Any
+) -> RankingData:
+    """`placings.read` with a progress bar on a terminal; options that were not given are left out.
+
+    `models` are those that will see the data: a column that is a feature of one of them is read as a feature,
+    whatever it is called.
+    """
+    from placings.data.columns import say_leak
+    from placings.data.reading import find_format, read
 
     given = {name: value for name, value in options.items() if value is not None}
+    if "features" in given:
+        given["features"] = split_names(given["features"])
+    known = sorted({name for model in models for name in model.feature_names_ if say_leak(name)})
+    is_table = bool(known) and (path.is_dir() or find_format(path) in ("parquet", "csv"))
+    if is_table and "features" not in given:
+        given["keep"] = known
     return read(path, cache=cache, progress=sys.stderr.isatty(), **given)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from placings.cli.caching import app as cache_app
 from placings.cli.demonstration import demo
@@ -21,60 +19,29 @@ from placings.cli.flags import PlainFlags
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
 from placings.cli.log import app as log_app
+from placings.cli.messages import find_flags
 from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
 from placings.cli.reproduce import app as reproduce_app
 from placings.cli.stopping import STOPPED
 from placings.cli.tuning import tune_files
-from placings.errors import PlacingsError
+from placings.errors import PlacingsError, say_flags
 
 
-class Command(TyperCommand):
-    """A command whose flags are shown without a type: they take no value."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """The parameters, with flags as they are written."""
-        return _show_flags(super().get_params(ctx))
-
-
-class Group(TyperGroup):
-    """The same for a group of commands; the outermost says what a stopped command kept."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """The parameters, with flags as they are written."""
-        return _show_flags(super().get_params(ctx))
+class Commands(PlainFlags):
+    """All commands; says what one kept that was stopped."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; Ctrl-C ends it with one line."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            if ctx.parent is not None:
-                raise
             print(f"\nstopped: {stop}" if str(stop) else "\nstopped", file=sys.stderr)
             raise typer.Exit(STOPPED) from None
 
 
-def _show_flags(params: Sequence[Any]) -> Sequence[Any]:
-    for each in params:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
-    return params
-
-
-def _set_classes(group: typer.Typer) -> None:
-    """Let every command of a group, and of the groups in it, be one of ours."""
-    group.info.cls = Group
-    for command in group.registered_commands:
-        command.cls = Command
-    for inner in group.registered_groups:
-        inner.cls = Group
-        if inner.typer_instance is not None:
-            _set_classes(inner.typer_instance)
-
-
 app = typer.Typer(
-    cls=PlainFlags,
+    cls=Commands,
     name="placings",
     help="Learning to rank from click log to live re-ranker.",
     no_args_is_help=True,
@@ -117,15 +84,19 @@ app.add_typer(places_app, name="places")
 app.add_typer(reproduce_app, name="reproduce")
 app.add_typer(cache_app, name="cache")
 app.command("demo")(demo)
-_set_classes(app)
 
 
 def run() -> None:
     """Exit codes: 0 fine, 1 failed (with one line on stderr that says why), 2 bad usage, 3 a gate said no."""
     import warnings
 
+    def tell(message: BaseException | str) -> str:
+        if isinstance(message, str):
+            return message
+        return say_flags(message, find_flags(typer.main.get_command(app), sys.argv[1:]))
+
     def say(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"note: {message}", file=sys.stderr)
+        print(f"note: {tell(message)}", file=sys.stderr)
 
     warnings.showwarning = say
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: tidily
@@ -135,7 +106,7 @@ def run() -> None:
         finally:
             sys.stdout.flush()  # here, where a full disk can be told
     except PlacingsError as error:
-        _end(f"error: {error}")
+        _end(f"error: {tell(error)}")
     except BrokenPipeError:
         _end("")
     except OSError as error:

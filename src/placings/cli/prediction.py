@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from placings.cli.loading import FeatureNames
 
 
 def predict_files(
@@ -20,6 +22,7 @@ def predict_files(
     missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    features: FeatureNames = None,
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the first N of each query, best first.")
     ] = None,
@@ -46,7 +49,8 @@ def predict_files(
         check_output(out, endings=(".csv", ".parquet"))
     ranker = load(model, digest=digest)
     check_inputs(data)
-    rows = read_data(data, fold=fold, split=split, missing=missing, qid=qid, label=label)
+    reading: dict[str, Any] = {"fold": fold, "split": split, "missing": missing, "qid": qid, "label": label}
+    rows = read_data(data, models=[ranker], features=features, **reading)
     scores = ranker.predict(rows)
     order, borders = top_rows(scores, rows.offsets)
     rank = np.empty(rows.n_rows, dtype=np.int64)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.loading import FeatureNames
+
 if TYPE_CHECKING:
     from placings.data.ranking import RankingData
     from placings.evaluation.tuning import Tuning
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
-    "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "seed", "out", "mlflow",
-    "positive_weight",
+    "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "features", "seed", "out",
+    "mlflow", "positive_weight",
 )  # fmt: skip
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 
@@ -55,6 +57,7 @@ def tune_files(
     missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    features: FeatureNames = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same trials.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the best parameters, trials and curve.")
@@ -86,7 +89,8 @@ def tune_files(
         "ranker": ranker, "trials": trials, "method": method, "space": space, "valid": valid,
         "valid_share": valid_share, "folds": folds, "metric": metric, "empty": empty, "storage": storage,
         "study": study, "workers": workers, "timeout": timeout, "prune": prune, "fold": fold,
-        "missing": missing, "qid": qid, "label": label, "seed": seed, "out": out, "mlflow": mlflow,
+        "missing": missing, "qid": qid, "label": label, "features": features, "seed": seed,
+        "out": out, "mlflow": mlflow,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     found = run_search(data, chosen, overwrite=overwrite)

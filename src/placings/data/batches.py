@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from placings.arrays import AnyArray, Floats32
-from placings.data.columns import Roles, is_number
+from placings.data.checks import check_position
+from placings.data.columns import Roles, is_number, say_leak
 from placings.data.ranking import PER_ROW, RankingData
-from placings.errors import BadInput, Guess
+from placings.errors import BadInput, Guess, LeftOut, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +46,11 @@ def assemble_batches(
             kept.append(batch.column(name))
         start = stop
     columns = {name: _join(kept, name, source) for name, kept in pieces.items()}
+    leaks = [*roles.leaks]
+    if roles.guessed_position and not _counts_from_1(columns[str(roles.position)]):
+        leaks = [str(roles.position), *leaks]
+        said = [phrase for phrase in said if phrase != f"position={roles.position!r}"]
+        roles = replace(roles, position=None)
     segments = {name: _as_plain(columns[column], column, source) for name, column in roles.segments.items()}
     said = [*said, *_find_odd_text({name: columns[roles.segments[name]] for name in roles.unnamed})]
     data = RankingData.from_arrays(
@@ -56,13 +63,33 @@ def assemble_batches(
         **{part: _as_part(columns, getattr(roles, part), part, source) for part in PER_ROW},
     )
     if said:
+        named = option("qid", "label", "item", "position", "time", "features", "segments")
         warnings.warn(
-            f"{source}: guessed {', '.join(said)}. Name columns with qid=, label=, item=, time=, features= "
-            "or segments= to silence this.",
+            f"{source}: guessed {', '.join(said)}. Name columns with {named} to silence this.",
             Guess,
             stacklevel=4,
         )
+    if leaks:
+        warnings.warn(_say_leaks(leaks, source), LeftOut, stacklevel=4)
     return data
+
+
+def _say_leaks(leaks: Sequence[str], source: str) -> str:
+    shown = ", ".join(f"{name!r} ({say_leak(name)})" for name in leaks[:10])
+    more = f" and {len(leaks) - 10} more" if len(leaks) > 10 else ""
+    verb = "is no feature" if len(leaks) == 1 else "are no features"
+    return (
+        f"{source}: {shown}{more} {verb}: a ranker must not learn from what is not known before a list is "
+        f"shown, or from ids and times. To read one all the same, name it with {option('keep', 'features')}."
+    )
+
+
+def _counts_from_1(column: pa.ChunkedArray) -> bool:
+    try:
+        check_position(_as_numbers(column.combine_chunks()))
+    except BadInput:
+        return False
+    return True
 
 
 def _fill_feature(out: Floats32, column: pa.Array, name: str, start: int, source: str) -> None:
@@ -96,7 +123,7 @@ def _describe_text_feature(column: pa.Array, name: str, start: int, source: str)
         value = repr(texts[row].as_py())
     return (
         f"{source}: feature {name!r} must be numbers. Got {value} at row {start + row} (the column is "
-        f"{column.type}). Encode it as a number, or leave it out of features=."
+        f"{column.type}). Encode it as a number, or leave it out of {option('features')}."
     )
 
 
@@ -120,7 +147,7 @@ def _as_labels(column: pa.Array, name: str, start: int, source: str) -> AnyArray
         first = next((value for value in column.to_pylist() if value is not None), None)
         raise BadInput(
             f"{source}: label {name!r} must be numbers. Got {first!r} (the column is {column.type}). Map its "
-            "values to grades of 0 or more first, or name another column with label=."
+            f"values to grades of 0 or more first, or name another column with {option('label')}."
         )
     labels = _as_numbers(column).astype(np.float64)
     wrong = ~(np.isfinite(labels) & (labels >= 0.0))

@@ -25,7 +25,7 @@ from placings.arrays import AnyArray
 from placings.data.ranking import PER_ROW, RankingData
 from placings.errors import BadInput
 
-FORMAT = 1
+FORMAT = 2  # 2: columns such as `clicked` and `position` are no features
 SMALLEST = 2 << 20  # bytes of source; a smaller file is read anew faster than it is looked up
 DEFAULT_LIMIT = 20 << 30
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

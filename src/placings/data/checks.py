@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -9,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints, as_labels
-from placings.errors import BadInput
+from placings.errors import BadInput, OneQuery
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Matrix: TypeAlias = "Floats32 | csr_array[np.float32, tuple[int, int]]"
+MOST_WITHOUT_QID = 10_000  # rows; a list that long is rather qid forgotten
 
 
 def as_matrix(X: Any) -> Matrix:
@@ -82,6 +84,28 @@ def check_length(values: AnyArray, rows: int, name: str) -> None:
     """Refuse a per-row column that is not one value a row."""
     if len(values) != rows:
         raise BadInput(f"{name} must have one value for each of the {rows} rows. Got {len(values)}.")
+
+
+def say_one_query(
+    rows: int,
+    what: str,
+    *,
+    name: str = "qid",
+    how: str = "Pass qid= with the query id of each row",
+    stacklevel: int = 3,
+) -> None:
+    """Say that rows without `qid` count as one query; refuse them above 10,000. One row is one query anyway.
+
+    `what` names the call, `name` what is lacking, `how` how to give it; `stacklevel` leads to the caller.
+    """
+    if rows > MOST_WITHOUT_QID:
+        raise BadInput(
+            f"{what} needs {name} above {MOST_WITHOUT_QID:,} rows: without it all rows are one query. Got "
+            f"{rows:,} rows. {how}, or the same id for all if they are one query."
+        )
+    if rows > 1:
+        text = f"{what} got no {name}, so all {rows:,} rows count as one query. {how}."
+        warnings.warn(text, OneQuery, stacklevel=stacklevel)
 
 
 def name_features(count: int) -> tuple[str, ...]:

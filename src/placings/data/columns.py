@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,36 @@ GUESSES: dict[str, tuple[str, ...]] = {  # lower case, in order of preference; -
         "prop_id", "place_id", "table_id", "url_id", "asin", "sku", "id",
     ),
 }  # fmt: skip
+# Numeric columns of these names are not read as features unless they are named: why, and which (lower case).
+# `rating`, `weight` and `y` are not among them: a product's, a parcel's or a map's are honest features; nor
+# are names with a word before them, such as `past_clicks`. docs/reading_tables.md has the same list.
+LEAKS: dict[str, tuple[str, ...]] = {
+    "where it was shown": (
+        "position", "pos", "rank", "display_position", "display_rank", "shown_position", "shown_rank",
+        "original_position", "original_rank", "result_position", "result_rank", "list_position",
+        "item_position", "click_position",
+    ),
+    "what people did": (
+        "clicked", "click", "clicks", "is_clicked", "is_click", "click_bool", "clicked_at", "skipped",
+        "examined", "dwell", "dwell_time", "dwell_seconds", "dwell_ms", "cart", "carts", "carted", "in_cart",
+        "add_to_cart", "added_to_cart", "ordered", "bought", "purchase", "purchases", "purchased",
+        "is_purchased", "booked", "booking", "booking_bool", "gross_bookings_usd", "converted", "conversion",
+        "outcome",
+    ),
+    "a label": (
+        "label", "labels", "relevance", "relevance_label", "rel", "grade", "judgment", "judgement", "target",
+    ),
+    "an id": (
+        *GUESSES["qid"], *GUESSES["item"], "user_id", "userid", "customer_id", "visitor_id", "account_id",
+        "device_id", "row_id",
+    ),
+    "a time": (
+        "time", "timestamp", "ts", "date", "datetime", "date_time", "epoch", "unix_time", "event_time",
+        "search_time", "created_at",
+    ),
+    "how a row was weighed": ("propensity", "propensities", "sample_weight"),
+}  # fmt: skip
+_REASONS = {name: reason for reason, names in LEAKS.items() for name in names}
 SAVED_INDEX = {"", "Unnamed: 0", "__index_level_0__"}  # pandas' row numbers: no feature unless named
 OneColumn: TypeAlias = str | Literal[False] | None
 
@@ -47,6 +77,8 @@ class Roles:
     segments: Mapping[str, str] = field(default_factory=dict)
     sparse: bool = False
     unnamed: tuple[str, ...] = ()  # segments that are so only because they are text
+    leaks: tuple[str, ...] = ()  # columns of numbers that are no features because of their names
+    guessed_position: bool = False  # so it is dropped, not refused, where it does not count from 1
 
     @property
     def others(self) -> list[str]:
@@ -72,8 +104,12 @@ def find_roles(
     features: Sequence[str] | None,
     segments: Sequence[str] | None,
     source: str,
+    keep: Sequence[str] = (),
 ) -> tuple[Roles, list[str]]:
-    """The roles of a schema's columns, and a phrase for each guess that was needed."""
+    """The roles of a schema's columns, and a phrase for each guess that was needed.
+
+    `keep` lists columns that stay features though their names say that a ranker must not learn from them.
+    """
     known = list(schema.names)
     _refuse_repeats(known, source)
     wished = [column for column in named.values() if column] + [*(features or ()), *(segments or ())]
@@ -94,26 +130,40 @@ def find_roles(
     unrecorded = [name for name in known if name not in _recorded_columns(recorded)]
     for part in ("qid", "label", "item"):
         if chosen[part] is None and named.get(part) is not False and not (recorded and part == "item"):
-            chosen[part] = _guess_column(schema, part, taken)
+            chosen[part] = _guess_column(schema, part, {*taken, *keep})
             if chosen[part] is not None:
                 said.append(f"{part}={chosen[part]!r}")
                 taken.add(str(chosen[part]))
     for part in ("qid", "label"):
         if chosen[part] is None:
             raise BadInput(
-                f"{source} has no column that looks like the {part}. Pass {part}= with one of its columns: "
-                f"{', '.join(repr(name) for name in known[:40])}{' …' if len(known) > 40 else ''}."
+                f"{source} has no column that looks like the {part}. Pass {option(part)} with one of its "
+                f"columns: {', '.join(repr(name) for name in known[:40])}{' …' if len(known) > 40 else ''}."
             )
     if chosen["time"] is None and named.get("time") is not False:
-        guess = _guess_time(schema, [name for name in unrecorded if name not in taken])
+        guess = _guess_time(schema, [name for name in unrecorded if name not in {*taken, *keep}])
         if guess is not None:
             chosen["time"] = guess
             said.append(f"time={guess!r}")
             taken.add(guess)
+    guessed_position = chosen["position"] is None and named.get("position") is not False
+    if guessed_position:
+        free = [n for n in unrecorded if n not in {*taken, *keep} and _plain(n) == "position"]
+        fits = [n for n in free if is_number(schema.field(n).type)]
+        guessed_position = bool(fits)
+        if fits:
+            chosen["position"] = fits[0]
+            said += [f"position={fits[0]!r}"] if features is None else []  # else no feature is lost
+            taken.add(fits[0])
     groups = _choose_segments(schema, segments, recorded, taken)
     taken.update(groups.values())
     columns = _choose_features(schema, features, recorded, taken)
+    leaks: tuple[str, ...] = ()
     if features is None:
+        own = recorded.get("features", ())
+        leaks = tuple(n for n in columns if say_leak(n) and n not in own and n not in keep)
+        columns = tuple(n for n in columns if n not in leaks)
+        taken.update(leaks)
         parts = {*taken, *columns}
         left = [n for n in unrecorded if n not in parts and not _is_text(schema.field(n).type)]
         if left:
@@ -121,8 +171,25 @@ def find_roles(
     sparse = bool(recorded.get("sparse")) and features is None
     own = recorded.get("segments", {})
     unnamed = tuple(name for name in groups if segments is None and name not in own)
-    roles = Roles(features=columns, segments=groups, sparse=sparse, unnamed=unnamed, **chosen)  # type: ignore[arg-type]
+    roles = Roles(
+        features=columns,
+        segments=groups,
+        sparse=sparse,
+        unnamed=unnamed,
+        leaks=leaks,
+        guessed_position=guessed_position,
+        **chosen,  # type: ignore[arg-type]
+    )
     return roles, said
+
+
+def say_leak(name: str) -> str | None:
+    """Why a column of this name is not read as a feature unless it is named; None if it may be one.
+
+    >>> say_leak("Clicked"), say_leak("past_clicks")
+    ('what people did', None)
+    """
+    return _REASONS.get(_plain(name))
 
 
 def is_number(kind: pa.DataType) -> bool:

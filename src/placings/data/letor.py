@@ -17,7 +17,7 @@ from placings.data.collections import COLLECTIONS, Collection, plain_folder, rot
 from placings.data.concatenation import concat
 from placings.data.ranking import RankingData
 from placings.data.streams import plain_name
-from placings.errors import BadFile, BadInput, Guess, Mismatch, UnknownName
+from placings.errors import BadFile, BadInput, Guess, Mismatch, UnknownName, option
 
 SPLITS = {"train": "train", "valid": "valid", "vali": "valid", "validation": "valid", "test": "test"}
 FILES = {
@@ -127,8 +127,8 @@ def _find_place(folder: Path, name: str | None, variant: str | None) -> _Place:
     first, second = COLLECTIONS["Yahoo Set 1"], COLLECTIONS["Yahoo Set 2"]
     if name is None and collection is first and _search(second, base, None) is not None:
         warnings.warn(
-            f"{folder} holds both of Yahoo's sets and set 1 is read. Pass name='Yahoo Set 1' or "
-            "'Yahoo Set 2' to silence this.",
+            f"{folder} holds both of Yahoo's sets and set 1 is read. Pass "
+            f"{option('name', value='Yahoo Set 1')} or 'Yahoo Set 2' to silence this.",
             Guess,
             stacklevel=3,
         )
@@ -136,11 +136,13 @@ def _find_place(folder: Path, name: str | None, variant: str | None) -> _Place:
         raise BadFile(
             folder,
             f"is not a folder of a known collection. It holds {_sketch(path)}. Name a file in it, or pass "
-            f"name= with one of: {', '.join(COLLECTIONS)}.",
+            f"{option('name')} with one of: {', '.join(COLLECTIONS)}.",
         )
     if variant is not None and variant not in collection.variants:
         known = ", ".join(collection.variants) or "none"
-        raise BadInput(f"{collection.name} has these variants: {known}. Got variant={variant!r}.")
+        raise BadInput(
+            f"{collection.name} has these variants: {known}. Got {option('variant', value=variant)}."
+        )
     place = _search(collection, base, variant)
     if place is None:
         wanted = f" in the variant {variant!r}" if variant else ""
@@ -249,11 +251,13 @@ def _choose_fold(place: _Place, fold: int | None) -> int | None:
     known = [number for number in place.folds if number is not None]
     if not known:
         if fold is not None:
-            raise BadInput(f"{place.folder} has no folds. Got fold={fold!r}; leave it out.")
+            raise BadInput(f"{place.folder} has no folds. Got {option('fold', value=fold)}; leave it out.")
         return None
     chosen = known[0] if fold is None else fold
     if chosen not in known:
-        raise BadInput(f"{place.folder} has the folds {', '.join(map(str, known))}. Got fold={fold!r}.")
+        raise BadInput(
+            f"{place.folder} has the folds {', '.join(map(str, known))}. Got {option('fold', value=fold)}."
+        )
     return chosen
 
 
@@ -310,9 +314,14 @@ def _judge_features(data: list[RankingData], rule: str | Sequence[int], source: 
         shown = ", ".join(f"{number} ({counts[number - 1]:,} rows)" for number in found[:20])
         fact = f"{source}: {len(found)} of {width} features hold illegitimate values, by number: {shown}."
         if rule == "error":
-            raise BadInput(f"{fact} Pass illegitimate='drop', 'missing' or the numbers to drop.")
+            raise BadInput(
+                f"{fact} Pass {option('illegitimate', value='drop')}, 'missing' or the numbers to drop."
+            )
         if rule == "drop":
-            fact += f" They are dropped; pass illegitimate={found} to drop the same ones from every split."
+            fact += (
+                f" They are dropped; pass {option('illegitimate', value=found)} to drop the same ones from"
+            )
+            fact += " every split."
         elif set(found) - set(chosen):
             fact += (
                 " They are read as missing." if rule == "missing" else " Those not named are read as missing."

@@ -68,7 +68,7 @@ def describe_features(data: RankingData, *, rule: str | float = "non_zero") -> t
     not covered). "mean" and "median" compare each value with its feature's own, strictly above.
 
     >>> from placings.data.ranking import RankingData
-    >>> data = RankingData.from_arrays([[0.0], [1.0], [5.0], [float("nan")]], [0, 0, 1, 0])
+    >>> data = RankingData.from_arrays([[0.0], [1.0], [5.0], [float("nan")]], [0, 0, 1, 0], [1] * 4)
     >>> facts = describe_features(data)[0]
     >>> facts.mean, facts.median, facts.zeros, facts.missing, facts.covered
     (2.0, 1.0, 0.25, 0.25, 0.5)

@@ -22,6 +22,7 @@ from placings.data.checks import (
     order_by_query,
     read_only,
     read_only_rows,
+    say_one_query,
 )
 from placings.data.ids import as_ids, number_ids
 from placings.errors import BadInput, UnknownName
@@ -100,8 +101,9 @@ class RankingData:
     ) -> RankingData:
         """Group rows in any order by `qid` (numbers or strings), keeping their order inside a query.
 
-        Without `qid` all rows are one query. Queries stand in the order of their first row. `X` may be
-        dense or a scipy sparse matrix, which stays sparse. Names default to f1, f2, …
+        Without `qid` all rows are one query, which a warning says; above 10,000 rows it must be given.
+        Queries stand in the order of their first row. `X` may be dense or a scipy sparse matrix, which
+        stays sparse. Names default to f1, f2, …
         """
         matrix = as_matrix(X)
         labels = check_labels(np.array(y, dtype=np.float64))
@@ -111,6 +113,8 @@ class RankingData:
             raise BadInput(
                 f"X, y and qid must have one entry a row. Got {rows}, {len(labels)} and {len(ids)} rows."
             )
+        if qid is None:
+            say_one_query(rows, "RankingData.from_arrays")
         names = tuple(feature_names) if feature_names is not None else name_features(matrix.shape[1])
         columns = {
             "items": None if items is None else as_ids(items, "items"),

@@ -12,7 +12,7 @@ from placings import errors
 from placings.data import cache as stored
 from placings.data.ranking import RankingData
 from placings.data.streams import check_file, iterate_blocks, plain_name
-from placings.errors import BadFile, BadInput, UnknownName
+from placings.errors import BadFile, BadInput, UnknownName, option
 
 NAMES_FILE = "feature_names.txt"
 
@@ -32,7 +32,8 @@ def read(
     - svmlight/LETOR text, `.gz` and `.zst` too: options of `read_svmlight` (`missing="NULL"`,
       `n_features=136`, `groups=…`);
     - parquet (a file, or a folder of parts), CSV and TSV: `qid=`, `label=`, `item=`, `features=` name
-      columns, or are guessed and said;
+      columns, or are guessed and said. Columns such as `clicked` are no features unless `features=` or
+      `keep=` names them;
     - a TREC run with `qrels=` naming the judgements;
     - a folder of MSLR-WEB10K/30K, Istella, Yahoo, MQ2007/2008 or OHSUMED: `fold=1, split="train"`.
 
@@ -119,7 +120,7 @@ def find_format(path: Path) -> str:
     if re.match(r"\s*\S+\s+(qid:\S+\s+)?\d+:\S", line) or re.match(r"\s*\S+\s+qid:\S+", line):
         return "svmlight"
     if len(line.split()) == 6 and line.split()[1].upper() == "Q0":
-        raise BadFile(path, "looks like a TREC run. Pass qrels= with the file of judgements.")
+        raise BadFile(path, f"looks like a TREC run. Pass {option('qrels')} with the file of judgements.")
     if line.count(",") >= 2 or line.count("\t") >= 2:
         return "csv"
     return "svmlight"  # its reader says best what is wrong with it
@@ -167,7 +168,9 @@ def _read_trec(path: Path, *, progress: bool = False, **options: Any) -> Ranking
     from placings.data.trec import read_trec
 
     if "qrels" not in options:
-        raise BadInput(f"a TREC run needs its judgements. Pass qrels= with their file to read {path}.")
+        raise BadInput(
+            f"a TREC run needs its judgements. Pass {option('qrels')} with their file to read {path}."
+        )
     return read_trec(path, **options)
 
 
@@ -208,7 +211,8 @@ def _check_options(reader: Reader, path: Path, options: dict[str, Any]) -> Ranki
         if unknown is None:
             raise
         raise BadInput(
-            f"{path.name} is not read with an option {unknown.group(1)!r}; see help(placings.read)."
+            f"{path.name} is not read with {option(unknown.group(1))}, which is for another kind of file. "
+            "Leave it out."
         ) from None
 
 
@@ -226,7 +230,10 @@ def _read_through_cache(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             data = _check_options(reader, path, {**options, "progress": progress})
-        said = [[warning.category.__name__, str(warning.message)] for warning in caught]
+        said = [
+            [warning.category.__name__, getattr(warning.message, "marked", str(warning.message))]
+            for warning in caught
+        ]
         stored.remember(key, path, data, said)
     for category, message in said:  # said again on every read, from the cache or not
         kind = getattr(errors, category, errors.PlacingsWarning)

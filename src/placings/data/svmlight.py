@@ -21,7 +21,7 @@ from placings.data.ranking import RankingData
 from placings.data.slabs import RowStore
 from placings.data.streams import SUFFIXES, iterate_blocks, plain_name, show_progress
 from placings.data.svmlight_blocks import BadLine, Block, Rules, parse_lines
-from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning
+from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, option
 from placings.threads import map_in_order
 
 BLOCK = 1 << 20
@@ -154,8 +154,9 @@ def _find_qids(
         if groups is None:
             raise BadFile(
                 path,
-                "has no qid, and no .query or .group file lies beside it. Pass groups= with the rows of each "
-                "query in order (groups=[number of rows] if all are one query).",
+                "has no qid, and no .query or .group file lies beside it. Write the number of rows of each "
+                f"query, in order and one a line, into {plain_name(path)}.query, or pass {option('groups')} "
+                "with the numbers.",
             )
     where = groups if isinstance(groups, str | Path) else None
     sizes = (
@@ -203,8 +204,9 @@ def _judge_negative(path: Path, y: Floats, lines: Ints, rule: str) -> Bools:
     if rule == "error":
         raise BadFile(
             path,
-            f"the label is {y[row]:g}. Labels must be 0 or more; pass negative_labels='zero' to count such "
-            "rows as irrelevant, or 'drop' to leave them out.",
+            f"the label is {y[row]:g}. Labels must be 0 or more; pass "
+            f"{option('negative_labels', value='zero')} to count such rows as "
+            "irrelevant, or 'drop' to leave them out.",
             line=int(lines[row]),
         )
     keep = y >= 0 if rule == "drop" else np.ones(len(y), dtype=np.bool_)
@@ -221,12 +223,14 @@ def _say_repeated(path: Path, codes: Ints, qids: AnyArray, lines: Ints, rule: st
     if rule == "error":
         raise BadFile(
             path,
-            f"qid {qid!r} comes back after other queries. Pass repeated_qid='join' to join it.",
+            f"qid {qid!r} comes back after other queries. Pass {option('repeated_qid', value='join')} to "
+            "join it.",
             line=line,
         )
     warnings.warn(
         f"{path}:{line}: qid {qid!r} comes back after other queries (so do {int((back > 1).sum())} of "
-        f"{len(seen):,}); rows of one qid were joined. Pass repeated_qid='error' to refuse such files.",
+        f"{len(seen):,}); rows of one qid were joined. Pass {option('repeated_qid', value='error')} to "
+        "refuse such files.",
         PlacingsWarning,
         stacklevel=3,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints
+from placings.errors import option
 
 LABEL_HELP = "A line begins with a number of 0 or more, then qid:N and feature:value pairs."
 
@@ -118,15 +119,17 @@ def _settle(
         if number is None:
             advice = "Pass" if token.isalpha() else "Correct it, or pass"
             raise BadLine(
-                line, f"feature {ids[place]} is {token!r}. {advice} missing={token!r} to read it as missing."
+                line,
+                f"feature {ids[place]} is {token!r}. {advice} {option('missing', value=token)} to read it as "
+                "missing.",
             )
         with np.errstate(over="ignore"):
             value = np.float32(number)
         if np.isinf(value) and not rules.forgive_infinite:
             raise BadLine(
                 line,
-                f"feature {ids[place]} is {token!r}, not finite as float32. Pass non_finite='missing' to "
-                "read such values as missing.",
+                f"feature {ids[place]} is {token!r}, not finite as float32. Pass "
+                f"{option('non_finite', value='missing')} to read such values as missing.",
             )
         values[place] = np.nan if np.isinf(value) else value
 

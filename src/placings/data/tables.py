@@ -14,7 +14,7 @@ from placings.data.batches import assemble_batches, make_batches, name_columns
 from placings.data.columns import OneColumn, Roles, find_roles
 from placings.data.ranking import RankingData
 from placings.data.streams import check_file, find_compression, plain_name, write_atomically
-from placings.errors import BadFile, EmptyFile, MissingExtra, TruncatedFile
+from placings.errors import BadFile, EmptyFile, MissingExtra, TruncatedFile, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,8 @@ def from_table(
     label: str | None = None,
     item: OneColumn = None,
     features: Sequence[str] | None = None,
-    position: str | None = None,
+    keep: Sequence[str] = (),
+    position: OneColumn = None,
     weight: str | None = None,
     propensity: str | None = None,
     time: OneColumn = None,
@@ -41,9 +42,11 @@ def from_table(
 
     `qid`, `label` and `item` are looked for under their usual names (`query_id`, `rel`, `doc_id`, …) and
     a single timestamp column is taken as `time`; one `Guess` warning says all that was guessed.
-    `position`, `weight` and `propensity` are taken only when named: a feature may well be called weight.
+    A column `position` that counts from 1 is one; `weight` and `propensity` are taken only when named.
     Without `features`, every numeric or boolean column that plays no other part is one, in order, and text
-    columns that play no part become `segments`. `item=False`, `time=False` and `segments=()` mean none.
+    columns that play no part become `segments`. But columns whose names say that a ranker must not learn
+    from them (`clicked`, `rank`, `user_id`, …; `placings.data.columns.LEAKS`) are left out with a `LeftOut`
+    warning, except those in `keep`. `item=False`, `position=False`, `time=False` and `segments=()` mean none.
 
     Null and NaN features are missing (NaN); ±inf, a null qid and a null, negative or textual label are
     errors with the column and the row, counted from 0. Rows may come in any order.
@@ -55,7 +58,7 @@ def from_table(
     (('bm25',), array([1.5, nan, 2. ], dtype=float32), array([1., 0., 0.]))
     """
     roles, said = _find_roles(
-        table.schema, qid, label, item, features, position, weight, propensity, time, segments, source
+        table.schema, qid, label, item, features, keep, position, weight, propensity, time, segments, source
     )
     batches = table.select(roles.columns).to_batches(max_chunksize=BATCH_ROWS)
     return assemble_batches(batches, table.num_rows, roles, said, source)
@@ -106,7 +109,7 @@ def read_csv(
     path: str | PathLike[str],
     *,
     delimiter: str | None = None,
-    missing: Sequence[str] = MISSING,
+    missing: str | Sequence[str] = MISSING,
     **columns: Any,
 ) -> RankingData:
     """Ranking data from CSV or TSV with a header, plain, .gz or .zst; `columns` as in `from_table`.
@@ -122,7 +125,8 @@ def read_csv(
         raise EmptyFile(path, "is empty. A header line and at least one row are needed.")
     with _told_as_bad_file(path):
         delimiter = delimiter or _find_delimiter(path)
-        convert = csv.ConvertOptions(null_values=list(missing), strings_can_be_null=True)
+        nulls = [missing] if isinstance(missing, str) else list(missing)
+        convert = csv.ConvertOptions(null_values=nulls, strings_can_be_null=True)
         parse = csv.ParseOptions(delimiter=delimiter)
         try:
             with _open_stream(path) as stream:
@@ -163,7 +167,8 @@ def _find_roles(
     label: str | None = None,
     item: OneColumn = None,
     features: Sequence[str] | None = None,
-    position: str | None = None,
+    keep: Sequence[str] = (),
+    position: OneColumn = None,
     weight: str | None = None,
     propensity: str | None = None,
     time: OneColumn = None,
@@ -172,7 +177,7 @@ def _find_roles(
 ) -> tuple[Roles, list[str]]:
     named = {"qid": qid, "label": label, "item": item, "position": position}
     named |= {"weight": weight, "propensity": propensity, "time": time}
-    return find_roles(schema, named, features, segments, source)
+    return find_roles(schema, named, features, segments, source, keep)
 
 
 @contextmanager
@@ -196,7 +201,7 @@ def _told_as_bad_file(path: Path) -> Iterator[None]:
 
 def _suggest_fix(problem: str) -> str:
     if "columns, got" in problem:
-        return "Mend the row, quote fields that hold the delimiter, or pass delimiter=."
+        return f"Mend the row, quote fields that hold the delimiter, or pass {option('delimiter')}."
     if "magic bytes" in problem or "footer" in problem:
         return "Is it a parquet file, and written to its end?"
     return "Fetch or write the file again."

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from placings.arrays import as_scores
 from placings.data.ranking import RankingData
 from placings.data.streams import iterate_blocks, write_atomically
-from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning
+from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, option
 
 LARGEST = float(np.finfo(np.float32).max)
 Listing = list[tuple[int, str, float]]  # rank, document, score
@@ -60,7 +60,8 @@ def read_trec(
     if count and unretrieved == "drop":
         notes.append(
             f"{count:,} relevant items of {len(absent):,} queries were not retrieved and are left out: ideal "
-            "DCG and recall see only what is listed. Pass unretrieved='append' to add them below the lists."
+            "DCG and recall see only what is listed. Pass "
+            f"{option('unretrieved', value='append')} to add them below the lists."
         )
     if notes:
         warnings.warn(f"{run}: {' '.join(notes)}", PlacingsWarning, stacklevel=2)

@@ -15,6 +15,7 @@ from placings.evaluation.scoring import (
     give_scores,
     is_lower_better,
     name_metrics,
+    refuse_other_data,
     stack_columns,
 )
 from placings.evaluation.significance import (
@@ -78,7 +79,9 @@ def compare(
     >>> result.difference("reversed", "mrr").p_randomisation  # two queries: 2 of 4 sign assignments
     0.5
     """
-    folds = [data] if isinstance(data, RankingData) else list(data)
+    folds = list(data) if isinstance(data, Iterable) and not isinstance(data, RankingData) else [data]
+    for fold in folds:
+        refuse_other_data(fold)
     if not folds or not methods:
         raise BadInput("compare needs at least one method and one RankingData. Got none.")
     baselines = check_comparing(

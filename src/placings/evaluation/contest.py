@@ -24,6 +24,7 @@ from placings.errors import BadInput, PlacingsWarning
 from placings.evaluation.comparison import check_comparing, compare
 from placings.evaluation.rendering import write_json
 from placings.evaluation.runs import as_plain, fingerprint
+from placings.evaluation.scoring import name_metrics
 from placings.evaluation.significance import check_count
 from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
@@ -82,6 +83,7 @@ def compare_trained(
     """
     check_count("seeds", seeds, least=1)
     check_count("tune", tune)
+    name_metrics([*name_metrics(metrics), tuning_metric])  # before anything is trained
     parts = read_folds(data, folds, random_state, dict(reading or {}))
     entrants = rankers if isinstance(rankers, Mapping) else {name: make_ranker(name) for name in rankers}
     if not entrants:

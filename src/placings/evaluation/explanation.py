@@ -136,7 +136,8 @@ def explain(ranker: Any, data: RankingData, qid: Any, above: Any, below: Any) ->
     so (`holds`, `sentence`) and its terms add up to a negative number.
 
     >>> from placings.rankers.lgbm import LightGBMRanker
-    >>> data = RankingData.from_arrays([[i % 7, i % 2] for i in range(70)], [i % 7 > 4 for i in range(70)])
+    >>> X, y = [[i % 7, i % 2] for i in range(70)], [i % 7 > 4 for i in range(70)]
+    >>> data = RankingData.from_arrays(X, y, qid=[0] * 70)
     >>> found = explain(LightGBMRanker(rounds=5).fit(data), data, 0, 6, 1)
     >>> found.holds, found.terms[0].feature, found.terms[0].value_above
     (True, 'f1', 6.0)

@@ -135,7 +135,8 @@ def permute_importance(
     are all equal gets 0.
 
     >>> from placings.rankers.lgbm import LightGBMRanker
-    >>> data = RankingData.from_arrays([[i % 7, 1.0] for i in range(70)], [i % 7 > 5 for i in range(70)])
+    >>> X, y = [[i % 7, 1.0] for i in range(70)], [i % 7 > 5 for i in range(70)]
+    >>> data = RankingData.from_arrays(X, y, qid=[0] * 70)
     >>> found = permute_importance(LightGBMRanker(rounds=5).fit(data), data)
     >>> found.names, found["f1"] > 0.1, found["f2"]
     (('f1', 'f2'), True, 0.0)

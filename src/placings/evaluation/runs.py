@@ -47,7 +47,7 @@ def fingerprint(data: RankingData) -> str:
     evenly, first and last included, so a change that misses every block goes unnoticed there.
     Equal numbers give equal hashes whatever file they came from; dense and sparse data differ.
 
-    >>> one = RankingData.from_arrays([[1.0], [2.0]], [0, 1])
+    >>> one = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
     >>> fingerprint(one) == fingerprint(one.replace(y=np.array([1.0, 0.0])))
     False
     """

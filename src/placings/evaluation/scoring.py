@@ -22,7 +22,7 @@ from placings.evaluation.slices import (
     order_worst_first,
     render_slices,
 )
-from placings.metrics.names import Metric, measure, metric
+from placings.metrics.names import Metric, list_metrics, measure, metric
 from placings.metrics.order import count_by_query, is_relevant
 from placings.metrics.rank import rank_of_first_relevant
 
@@ -144,9 +144,10 @@ def evaluate(
     >>> print(result.rule)
     Means over 1 of 2 queries; 1 with nothing relevant is left out (empty="drop").
     """
+    wanted = name_metrics(metrics)
     scores = give_scores(ranker_or_scores, data)
     settings = {"empty": empty, "min_items": min_items}
-    values = measure(name_metrics(metrics), scores, data.y, data.offsets, **settings, **options)
+    values = measure(wanted, scores, data.y, data.offsets, **settings, **options)
     matrix = stack_columns(values)
     low, high = bootstrap_means(matrix, draws=bootstrap, level=level, random_state=random_state)
     counts = count_queries([data], empty, min_items, options.get("relevant_from"))
@@ -226,6 +227,7 @@ def rank_distribution(
 
 def give_scores(ranker_or_scores: Any, data: RankingData, what: str = "scores") -> Floats:
     """One finite-or-infinite score a row, from a ranker or as given; `what` names it in errors."""
+    refuse_other_data(data)
     given = ranker_or_scores
     if hasattr(given, "predict"):
         from sklearn.base import BaseEstimator
@@ -261,11 +263,20 @@ def predict_lists(estimator: Any, X: Any, qid: Any) -> Any:
 
 
 def name_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
-    """At least one metric, each once."""
-    wanted = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    """At least one metric, as a list."""
+    wanted = list_metrics(metrics)
     if not wanted:
         raise BadInput("metrics must name at least one, such as 'ndcg@10'. Got none.")
     return wanted
+
+
+def refuse_other_data(data: object) -> None:
+    """What is judged on must know its labels and its queries."""
+    if not isinstance(data, RankingData):
+        raise BadInput(
+            f"data must be a RankingData, which knows its labels and queries. Got {type(data).__name__}. "
+            "Build one with RankingData.from_arrays(X, y, qid)."
+        )
 
 
 def is_lower_better(name: str) -> bool:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from placings.errors import BadInput, UnknownName
+from placings.rankers.catalogue import explain_setting
 from placings.rankers.estimator import Ranker
 
 Value: TypeAlias = bool | int | float | str | None
@@ -280,7 +281,10 @@ def _check_names(ranker: Ranker, space: Space) -> None:
     for name in space:
         through = name.startswith(THROUGH) and "params" in known
         if name not in known and name != POSITIVE_WEIGHT and not through:
-            raise UnknownName(f"parameter of {type(ranker).__name__}", name, known | {POSITIVE_WEIGHT})
+            meant = explain_setting(name, known)
+            raise UnknownName(
+                f"parameter of {type(ranker).__name__}", name, known | {POSITIVE_WEIGHT}, meaning=meant
+            )
 
 
 def _can_hold(dimension: Dimension, value: Any) -> bool:

@@ -97,7 +97,7 @@ class Task:
 def weigh_positives(data: RankingData, weight: float) -> RankingData:
     """The same data, with rows of a label above 0 weighing `weight` times as much as they did.
 
-    >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 3])
+    >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 3], [1, 1])
     >>> weigh_positives(data, 10.0).weight
     array([ 1., 10.])
     """

@@ -20,7 +20,7 @@ from typing import (
 import numpy as np
 
 from placings.arrays import Floats
-from placings.data.checks import Matrix
+from placings.data.checks import Matrix, say_one_query
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
 from placings.features.columns import LIST, Rows, Table
@@ -232,7 +232,8 @@ class FeatureSet:
         """The rows as RankingData: qid is `search_id`, items `item_id`, and position, time and segments.
 
         `label=None` makes all labels 0, for rows that nobody has judged. Rows without `search_id` are one
-        query. Segments are those of target, platform, surface, kind and session_id that are there.
+        query, which a warning says (above 10,000 rows an error). Segments are those of target, platform,
+        surface, kind and session_id that are there.
         """
         table = Rows(rows)
         there = set(table.names)
@@ -246,10 +247,13 @@ class FeatureSet:
                 segments[name] = np.array([text or UNKNOWN for text in found.values], dtype=object)[
                     found.codes
                 ]
+        if LIST not in there:
+            how = f"Give the rows a column {LIST} with the id of each one's search"
+            say_one_query(table.count, "FeatureSet.to_ranking", name=LIST, how=how)
         return RankingData.from_arrays(
             self.transform(table),
             y,
-            table.ids(LIST) if LIST in there else None,
+            table.ids(LIST) if LIST in there else np.zeros(table.count, dtype=np.int64),
             feature_names=self.names,
             items=table.ids("item_id") if "item_id" in there else None,
             position=table.floats("position") if "position" in there else None,

@@ -12,7 +12,7 @@ from typing import Any
 
 from placings.data.columns import SAVED_INDEX, SINGLE_PARTS
 from placings.data.engines import Source
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 from placings.feco.rules import is_hollow
 
 ABSENT = ("error", "dark")
@@ -73,7 +73,8 @@ def choose_features(
         names = list(dict.fromkeys(features))
     else:
         raise BadInput(
-            f"features must be None, a list of columns, or 'top:20' with bundle=. Got {features!r}."
+            f"features must be None, a list of columns, or 'top:20' with {option('bundle')}. "
+            f"Got {features!r}."
         )
     if not names:
         raise BadInput("features must name at least one column. Got none.")
@@ -112,8 +113,8 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
 
     if bundle is None:
         raise BadInput(
-            "features='top:…' picks by importance. Pass bundle= with a saved ranker's folder, a ranker, or "
-            "what rank_importance gave."
+            f"features='top:…' picks by importance. Pass {option('bundle')} with a saved ranker's folder, "
+            "a ranker, or what rank_importance gave."
         )
     ranker = load(Path(bundle)) if isinstance(bundle, str | PathLike) else bundle
     if isinstance(ranker, Importance):
@@ -127,9 +128,9 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
     from placings.data.ranking import RankingData
 
     sample = ranker._sample
-    data = RankingData.from_arrays(sample, [0.0] * sample.shape[0], feature_names=ranker.feature_names_)
-    found = rank_importance(ranker, "contributions", data)
     rows = sample.shape[0]
+    data = RankingData.from_arrays(sample, [0.0] * rows, [0] * rows, feature_names=ranker.feature_names_)
+    found = rank_importance(ranker, "contributions", data)
     return list(found.names), f"Features were picked by their contributions on the {rows} rows of the bundle."
 
 

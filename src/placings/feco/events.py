@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from placings.errors import BadInput
+from placings.errors import BadInput, option
 from placings.feco.windows import Cut
 
 WITHIN = ("any", "all", "rows")
@@ -54,7 +54,10 @@ def parse_within(within: Any, event: str | None, position: str | None) -> Unit:
             f"Got {within!r}."
         )
     if top is not None and position is None:
-        raise BadInput(f"within={within!r} needs position= with the column that says the order shown.")
+        raise BadInput(
+            f"{option('within', value=within)} needs {option('position')} with the column that says "
+            "the order shown."
+        )
     if kind == "rows" and event is None:
         kind = "any"  # each row is an event already
     return Unit(event, kind, top, position)

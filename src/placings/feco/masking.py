@@ -124,7 +124,7 @@ def take_column(X: Matrix, place: int) -> AnyArray:
 def darken(data: RankingData, dark: Mapping[str, Bools], value: float = 0.0) -> RankingData:
     """The data with `value` in place of each named feature, in the rows marked `[rows]`; the given stay.
 
-    >>> data = RankingData.from_arrays([[1.0, 5.0], [2.0, 6.0]], [0, 1])
+    >>> data = RankingData.from_arrays([[1.0, 5.0], [2.0, 6.0]], [0, 1], [1, 1])
     >>> darken(data, {"f2": np.array([True, False])}).X.tolist()
     [[1.0, 0.0], [2.0, 6.0]]
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.data.engines import Engine, Source, Table, opened
-from placings.errors import BadInput, PlacingsWarning
+from placings.errors import BadInput, PlacingsWarning, option
 from placings.feco.choices import Choice, check_column, choose_features
 from placings.feco.counts import Tally, build_frame
 from placings.feco.events import Unit, count_covered, parse_within
@@ -192,7 +192,7 @@ def _keep_rows(source: Source, time: str | None, since: Any, until: Any, zone: s
     if since is None and until is None:
         return rows
     if time is None:
-        raise BadInput("since and until need time= with the column that says when.")
+        raise BadInput(f"since and until need {option('time')} with the column that says when.")
     read_seconds(rows[time])  # refuses what is no time
     first = None if since is None else as_second(since, "since", zone)
     last = None if until is None else as_second(until, "until", zone)
@@ -234,7 +234,9 @@ def _take_sample(
     from placings.feco.sampling import pick_events
 
     if time is None or event is None:
-        raise BadInput("a sample is drawn from events over the day. Pass time= and event=.")
+        raise BadInput(
+            f"a sample is drawn from events over the day. Pass {option('time')} and {option('event')}."
+        )
     return pick_events(rows, sample, time=time, event=event, zone=zone, source=source)
 
 

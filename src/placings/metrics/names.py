@@ -97,13 +97,18 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     >>> metric("ndcg@10", gain="linear") == metric("NDCG@10", gain="linear")
     True
     """
+    if isinstance(name, Metric) and type(name) is not Metric:
+        raise BadInput(
+            f"a Metric is measured by its name, so what {type(name).__name__} adds to it would be passed "
+            f"over. Pass the Metric {str(name)!r} itself."
+        )
     if isinstance(name, Metric) and not options:
         return name
     if isinstance(name, Metric):
         merged = dict(name.options) | options
         return Metric(name.name, name.k, tuple(sorted(merged.items())))
     if not isinstance(name, str):
-        raise BadInput(f"a metric must be a name such as 'ndcg@10', or a Metric. Got {name!r}.")
+        raise BadInput(f"a metric must be a name such as 'ndcg@10', or a Metric. Got {_describe(name)}.")
     word, at, depth = name.strip().lower().partition("@")
     known = {alias: key for key, kind in METRICS.items() for alias in (key, *kind.aliases)}
     if word not in known:
@@ -134,9 +139,8 @@ def measure(
     >>> measure(["ndcg@2", "mrr"], [0.9, 0.8, 0.7], [0, 1, 1])
     {'ndcg@2': array([0.38685281]), 'mrr': array([0.5])}
     """
-    given = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     wanted: dict[str, Metric] = {}
-    for each in given:
+    for each in list_metrics(metrics):
         key, chosen = str(each).strip(), _with_options(metric(each), options)
         if wanted.setdefault(key, chosen) != chosen:
             raise BadInput(
@@ -155,6 +159,33 @@ def measure(
         key: _apply(each, orders[ties], settings[key])
         for (key, each), ties in zip(wanted.items(), rules, strict=True)
     }
+
+
+def list_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
+    """One metric or several as a list; anything that is no metric is refused."""
+    if isinstance(metrics, str | Metric):
+        wanted: list[str | Metric] = [metrics]
+    elif callable(metrics) or not isinstance(metrics, Iterable):
+        raise BadInput(
+            "metrics must be names such as 'ndcg@10', or Metrics: one of them or a list. Got "
+            f"{_describe(metrics)}."
+        )
+    else:
+        wanted = list(metrics)
+    for each in wanted:
+        metric(each)
+    return wanted
+
+
+def _describe(given: object) -> str:
+    """What stands in place of a metric, for an error; of a function also how it can be used."""
+    if not callable(given):
+        return repr(given)
+    name = getattr(given, "__name__", type(given).__name__)
+    return (
+        f"the function {name!r}. To measure by it, call it on the scores yourself: "
+        f"{name if name.isidentifier() else 'function'}(scores, data.y, data.offsets)"
+    )
 
 
 def _with_options(chosen: Metric, options: dict[str, Any]) -> Metric:

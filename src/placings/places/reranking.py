@@ -104,7 +104,8 @@ class Reranker:
         rows = [{"position": place, **item} for place, item in enumerate(items, 1)]
         if self.clicks:
             rows = [{PAST: float(self.clicks.get(str(row.get("item_id")), 0)), **row} for row in rows]
-        scores = np.asarray(self.ranker.predict(self.features.transform_request(context, rows)))
+        matrix = self.features.transform_request(context, rows)
+        scores = np.asarray(self.ranker.predict(matrix, np.zeros(len(rows), dtype=np.int64)))  # one list
         if self.guard is not None:
             names = dict.fromkeys(name for row in rows for name in row)
             shared = {name: [value] * len(rows) for name, value in context.items()}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from placings.data.checks import Matrix
-from placings.errors import BadInput
+from placings.errors import BadInput, setting
 from placings.training.sources import SparseRows
 from placings.transforms import Transform
 
@@ -56,7 +56,8 @@ def pass_sparse(transform: Transform, X: Matrix) -> Any:
     if transform._per_query or not transform._keeps_zero():
         raise BadInput(
             f"{transform} does not keep zeros at zero, so sparse rows of {X.shape[1]:,} columns cannot "
-            "pass it; they are too wide to be made dense. Use transform='log1p' or 'raw', or fewer columns."
+            "pass it; they are too wide to be made dense. Use "
+            f"{setting('transform', 'log1p')} or 'raw', or fewer columns."
         )
     rows = csr_array(X) if isinstance(X, np.ndarray) else X
-    return transform._run(rows, None)
+    return transform.transform(rows)

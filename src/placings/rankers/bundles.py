@@ -27,8 +27,11 @@ TOLERANCE = 1e-5  # relative and absolute, between scores stored and scores give
 def save_ranker(ranker: Ranker, path: str | Path, metrics: Mapping[str, float]) -> str:
     """Write a fitted ranker as a bundle and return the digest that pins it."""
     name = type(ranker).__name__
-    if name not in CLASSES:
-        raise BadInput(f"only the rankers of placings can be saved ({', '.join(CLASSES)}). Got {name}.")
+    if name not in CLASSES or type(ranker) is not find_class(name):
+        raise BadInput(
+            f"only the rankers of placings can be saved ({', '.join(CLASSES)}). Got a class of another "
+            f"module, {type(ranker).__module__}.{name}."
+        )
     scores = np.asarray(ranker._score(ranker._sample), dtype=np.float64)
     files = {
         **ranker._give_weights(),

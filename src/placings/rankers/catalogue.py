@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -44,6 +44,58 @@ CHOICES = {
 }
 
 
+# what a setting is called elsewhere: by whom, and here (the first that the ranker has)
+FAMILIAR: dict[str, tuple[str, tuple[str, ...]]] = {
+    "n_estimators": ("LightGBM", ("rounds",)),
+    "num_boost_round": ("LightGBM", ("rounds",)),
+    "num_iterations": ("LightGBM", ("rounds",)),
+    "num_trees": ("LightGBM", ("rounds",)),
+    "num_round": ("XGBoost", ("rounds",)),
+    "iterations": ("CatBoost", ("rounds", "steps")),
+    "num_leaves": ("LightGBM", ("leaves",)),
+    "max_leaves": ("XGBoost", ("leaves",)),
+    "max_leaf_nodes": ("scikit-learn", ("leaves",)),
+    "max_depth": ("XGBoost", ("depth",)),
+    "depth": ("CatBoost", ("max_depth",)),
+    "eta": ("XGBoost", ("learning_rate", "lr")),
+    "shrinkage_rate": ("LightGBM", ("learning_rate",)),
+    "learning_rate": ("Keras", ("lr",)),
+    "learning_rate_init": ("scikit-learn", ("lr",)),
+    "lr": ("PyTorch", ("learning_rate",)),
+    "early_stopping_rounds": ("XGBoost", ("early_stopping", "patience")),
+    "early_stopping_round": ("LightGBM", ("early_stopping", "patience")),
+    "early_stopping": ("LightGBM", ("patience",)),
+    "n_iter_no_change": ("scikit-learn", ("early_stopping", "patience")),
+    "od_wait": ("CatBoost", ("early_stopping",)),
+    "patience": ("Keras", ("early_stopping",)),
+    "seed": ("XGBoost", ("random_state",)),
+    "random_seed": ("CatBoost", ("random_state",)),
+    "num_threads": ("LightGBM", ("n_jobs",)),
+    "nthread": ("XGBoost", ("n_jobs",)),
+    "thread_count": ("CatBoost", ("n_jobs",)),
+    "min_child_samples": ("LightGBM", ("min_data_in_leaf",)),
+    "min_samples_leaf": ("scikit-learn", ("min_data_in_leaf",)),
+    "lambda_l1": ("LightGBM", ("reg_alpha",)),
+    "lambda_l2": ("LightGBM", ("reg_lambda", "l2_leaf_reg")),
+    "reg_lambda": ("XGBoost", ("l2_leaf_reg",)),
+    "alpha": ("XGBoost", ("reg_alpha",)),
+    "lambda": ("XGBoost", ("reg_lambda",)),
+    "subsample": ("XGBoost", ("bagging_fraction",)),
+    "bagging_fraction": ("LightGBM", ("subsample",)),
+    "subsample_freq": ("LightGBM", ("bagging_freq",)),
+    "colsample_bytree": ("XGBoost", ("colsample", "feature_fraction", "rsm")),
+    "feature_fraction": ("LightGBM", ("colsample", "rsm")),
+    "eval_metric": ("XGBoost", ("metric",)),
+    "loss_function": ("CatBoost", ("loss", "objective")),
+    "objective": ("LightGBM", ("loss",)),
+    "batch_size": ("PyTorch", ("batch",)),
+    "hidden_layer_sizes": ("scikit-learn", ("hidden",)),
+    "epochs": ("Keras", ("steps",)),
+    "max_iter": ("scikit-learn", ("steps", "rounds")),
+    "estimators": ("scikit-learn", ("members",)),
+}
+
+
 def find_class(name: str) -> type[Ranker]:
     """The ranker class of this name."""
     if name not in CLASSES:
@@ -77,5 +129,18 @@ def make_ranker(name: str, **settings: Any) -> Ranker:
     known = kind._get_param_names()
     for setting in settings:
         if setting not in known:
-            raise UnknownName(f"setting of {name}", setting, known)
+            meant = explain_setting(setting, known)
+            raise UnknownName(f"setting of {name}", setting, known, meaning=meant)
     return kind(**{**choice.settings, **settings})
+
+
+def explain_setting(name: str, known: Iterable[str]) -> str | None:
+    """What a setting of another library is called here, if these settings have it.
+
+    >>> explain_setting("n_estimators", ["rounds", "leaves"])
+    "LightGBM's n_estimators is called 'rounds' here."
+    """
+    library, ours = FAMILIAR.get(name.lower(), ("", ()))
+    there = set(known)
+    found = next((each for each in ours if each in there), None)
+    return None if found is None else f"{library}'s {name} is called {found!r} here."

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints
 from placings.data.alignment import align_features
-from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query
+from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query, say_one_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.quality import measure_coverage
 from placings.data.ranking import RankingData
@@ -27,8 +27,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator that scores rows so that, within a query, higher is better.
 
     `fit(X, y, qid=…)` takes arrays with rows in any order, or one RankingData that brings labels,
-    query ids, weights and positions along. Without `qid` all rows are one query. `valid`, a RankingData
-    or `(X, y, qid)`, is what early stopping watches. `predict(X)` gives one score a row, in row order.
+    query ids, weights and positions along. Without `qid` all rows are one query: a warning says so, and
+    above 10,000 rows that is refused. `valid`, a RankingData or `(X, y, qid)`, is what early stopping
+    watches. `predict(X)` gives one score a row, in row order.
 
     After `fit`: `n_features_in_`, `feature_names_` (a name for each column), `coverage_` (the share of
     training rows in which each feature is there and not zero), `training_` (rows, queries).
@@ -110,7 +111,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             parts = tuple(valid)
             if len(parts) not in (2, 3):
                 raise BadInput(f"valid must be a RankingData or (X, y, qid). Got {len(parts)} parts.")
-            held = self._as_data(*parts, *[None] * (5 - len(parts)), reset=False)
+            held = self._as_data(*parts, *[None] * (5 - len(parts)), reset=False, what="fit(valid=…)")
         self._fit(train, held)
         self.coverage_, self.coverage_rules_ = measure_coverage(train.X), {}
         self.training_ = {"rows": train.n_rows, "queries": train.n_queries}
@@ -120,12 +121,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # -- predicting --------------------------------------------------------------------------------
 
     def predict(self, X: Any, qid: Any = None) -> Floats:
-        """Scores `[rows]`, higher is better; comparable within a query only."""
+        """Scores `[rows]`, higher is better; comparable within a query only.
+
+        A ranker that looks at whole lists wants a RankingData or `qid`: without either all rows are one list.
+        """
         check_is_fitted(self)
         features = self._as_features(X)
         if isinstance(X, RankingData):
             return np.asarray(self._score_lists(features, X.offsets), dtype=np.float64)
         if qid is None:
+            if self._looks_at_list():
+                say_one_query(features.shape[0], f"{type(self).__name__}.predict")
             return np.asarray(self._score(features), dtype=np.float64)
         ids = as_ids(qid, "qid")
         check_length(ids, features.shape[0], "qid")
@@ -149,7 +155,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The mean NDCG@10 over queries with something relevant; NaN if there is none."""
         from placings.metrics import ndcg
 
-        data = self._as_data(X, y, qid, None, None, reset=False)
+        data = self._as_data(X, y, qid, None, None, reset=False, what="score")
         values = ndcg(
             np.asarray(self._score_lists(data.X, data.offsets), dtype=np.float64), data.y, data.offsets, k=10
         )
@@ -179,8 +185,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # -- inside ------------------------------------------------------------------------------------
 
     def _as_data(
-        self, X: Any, y: Any, qid: Any, weight: Any = None, position: Any = None, *, reset: bool
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        weight: Any = None,
+        position: Any = None,
+        *,
+        reset: bool,
+        what: str = "fit",
     ) -> RankingData:
+        """What `fit` and `score` were given as RankingData; `what` names the call in messages."""
         if isinstance(X, RankingData):
             if y is not None or qid is not None:
                 raise BadInput("y and qid come from the RankingData; leave them out.")
@@ -190,13 +205,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return data.replace(**extra) if extra else data
         if y is None:
             raise BadInput(
-                f"{type(self).__name__}.fit requires y to be passed, but the target y is None. "
+                f"{type(self).__name__}.{what} requires y to be passed, but the target y is None. "
                 "Pass labels, or a RankingData that holds them."
             )
         matrix, labels = validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan",
             y_numeric=True,
         )  # fmt: skip
+        if qid is None:
+            say_one_query(matrix.shape[0], f"{type(self).__name__}.{what}", stacklevel=4)
+            qid = np.zeros(matrix.shape[0], dtype=np.int64)
         names = getattr(self, "feature_names_in_", None) if reset else self.feature_names_
         return RankingData.from_arrays(
             matrix,

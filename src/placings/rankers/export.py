@@ -23,7 +23,7 @@ from torch import Tensor, nn
 import placings
 from placings.arrays import Floats, Floats32
 from placings.data.streams import write_atomically
-from placings.errors import BadInput, MissingExtra, PlacingsError
+from placings.errors import BadInput, MissingExtra, PlacingsError, setting
 from placings.rankers.attention import Attention, Layout
 from placings.rankers.estimator import Ranker
 from placings.rankers.neural import NeuralRanker
@@ -77,6 +77,12 @@ def export_ranker(
     check_is_fitted(ranker)
     if not isinstance(ranker, NeuralRanker):
         raise BadInput(f"only a NeuralRanker is exported to ONNX. Got a {type(ranker).__name__}.")
+    for name in ("predict", "_score", "_score_lists"):
+        if getattr(type(ranker), name) is not getattr(NeuralRanker, name):
+            raise BadInput(
+                f"{type(ranker).__name__} scores in a way of its own ({name}), and an ONNX file would hold "
+                "the network alone. Export a plain NeuralRanker."
+            )
     path = Path(path)
     if path.is_dir():
         raise BadInput(f"{path} is a folder. Name the file to write, such as {path / 'ranker.onnx'}.")
@@ -199,7 +205,8 @@ def refuse_network(network: Any) -> None:
     if network.needs_lists and not isinstance(network, Attention):
         raise BadInput(
             f"a {type(network).__name__.lower()} network orders each list by a hash of its rows' bits, for "
-            "which ONNX has no operation. Serve it from its bundle, or train network='feedforward' or "
+            "which ONNX has no operation. Serve it from its bundle, or train "
+            f"{setting('network', 'feedforward')} or "
             "'attention'."
         )
 

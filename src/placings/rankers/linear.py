@@ -47,7 +47,7 @@ class LinearRanker(Ranker):
     After `fit`: `coef_` `[features]` in the units of the features, `intercept_` (0 but for ridge), `scale_`,
     `fill_`, `objective_`, `gap_` (a bound on what is left to gain) and `n_iter_`.
 
-    >>> ranker = LinearRanker(C=10.0).fit([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]], [0, 1, 2])
+    >>> ranker = LinearRanker(C=10.0).fit([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]], [0, 1, 2], qid=[1, 1, 1])
     >>> bool(ranker.coef_[0] > 0), float(ranker.coef_[1])
     (True, 0.0)
 

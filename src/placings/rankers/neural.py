@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from placings.arrays import AnyArray, Floats32, Ints
 from placings.data.checks import Matrix
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.errors import BadInput, MissingExtra, PlacingsWarning, UnknownName
 from placings.rankers.estimator import Ranker
 from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, make_transform
+from placings.transforms.transformer import is_foreign, refuse_half
 
 if TYPE_CHECKING:
     from placings.rankers.export import Exported
@@ -210,6 +212,8 @@ class NeuralRanker(Ranker):
         from placings.training.plans import Plan
         from placings.training.progress import show_steps
 
+        if isinstance(self.transform, Transform):
+            check_transform(self.transform)
         settings = self.settings_ = self._settle(train.n_queries)
         seed = 0 if self.random_state is None else int(self.random_state)
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
@@ -218,6 +222,8 @@ class NeuralRanker(Ranker):
         if not self.bag_:
             train = train.replace(X=as_dense(train.X))
         self.transform_ = self._make_transform(seed).fit(train)
+        if is_foreign(self.transform_) and not self.bag_:
+            compare_forms(self.transform_, train)
         if self.bag_:
             train = self._pass_sparse(train)
             valid = None if valid is None else self._pass_sparse(valid)
@@ -368,6 +374,34 @@ class NeuralRanker(Ranker):
 
         names = tuple(map(str, self.transform_.get_feature_names_out()))
         return data.replace(X=pass_sparse(self.transform_, data.X), feature_names=names)
+
+
+def check_transform(transform: Transform) -> None:
+    """What is to be known of a transform of the user's own before anything is trained."""
+    refuse_half(transform)
+    if is_foreign(transform):
+        warnings.warn(
+            f"{type(transform).__name__} is not one of placings' transforms, so this ranker can be used but "
+            "not saved. To save one, transform the data first and train with transform='raw'.",
+            PlacingsWarning,
+            stacklevel=5,
+        )
+
+
+def compare_forms(transform: Transform, data: RankingData) -> None:
+    """Refuse a fitted transform whose `transform` and `module` give other numbers for the first queries."""
+    import torch
+
+    some = data[:8]
+    plain = np.asarray(transform.transform(some), dtype=np.float64)
+    with torch.no_grad():
+        given = transform.module()(torch.tensor(as_dense(some.X)), torch.tensor(some.offsets))
+    told = given.double().numpy()
+    if plain.shape != told.shape or not np.allclose(plain, told, rtol=1e-4, atol=1e-5):  # both of float32
+        raise BadInput(
+            f"{type(transform).__name__}.transform and .module must be one function, in numpy and in torch. "
+            "They give other numbers for the first rows; a ranker runs the module."
+        )
 
 
 def is_wide(X: Matrix) -> bool:

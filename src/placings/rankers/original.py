@@ -25,7 +25,7 @@ class OriginalOrder(Ranker):
     and for arrays, by the place of the row. With arrays the places are those of the rows as they stand,
     so the order within every query is kept whichever rows are its own.
 
-    >>> data = RankingData.from_arrays([[5.0], [7.0], [6.0]], [0, 1, 0], position=[2, 1, 3])
+    >>> data = RankingData.from_arrays([[5.0], [7.0], [6.0]], [0, 1, 0], [1, 1, 1], position=[2, 1, 3])
     >>> OriginalOrder().predict(data), OriginalOrder().predict([[5.0], [7.0]])
     (array([-2., -1., -3.]), array([-1., -2.]))
     """
@@ -49,7 +49,7 @@ class OriginalOrder(Ranker):
         if isinstance(X, RankingData):
             data = X
         elif hasattr(self, "n_features_in_"):
-            data = self._as_data(X, y, qid, reset=False)
+            data = self._as_data(X, y, qid, reset=False, what="score")
         else:
             data = RankingData.from_arrays(X, [] if y is None else y, qid)
         values = ndcg(self.predict(data), data.y, data.offsets, k=10)

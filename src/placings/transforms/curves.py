@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from placings.arrays import Floats
 from placings.errors import BadInput
 from placings.transforms.mixture import Mixture
-from placings.transforms.transformer import Transform
+from placings.transforms.transformer import Transform, is_foreign
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,12 @@ def trace_curves(transform: Transform, *, points: int = 200, grid: Floats | None
     borders = np.array([0, len(rows)])
     basis: tuple[str, ...] = ()
     parts = np.zeros((width, 0, len(rows)))
-    y = np.asarray(transform._compute(rows, borders), dtype=np.float64).T.copy()
+    made = transform.transform(rows) if is_foreign(transform) else transform._compute(rows, borders)
+    y = np.asarray(made, dtype=np.float64)[:, :width].T.copy()
     if isinstance(transform, Mixture):
         basis = transform.basis_
-        made = [transform._compute_basis(number, rows, borders).T for number in range(len(basis))]
-        parts = np.stack(made, axis=1)
+        bases = [transform._compute_basis(number, rows, borders).T for number in range(len(basis))]
+        parts = np.stack(bases, axis=1)
         grouped = np.setdiff1d(np.arange(width), transform._scalars)
         y[grouped], parts[grouped] = np.nan, np.nan
     return Curves(transform.feature_names_, basis, x, y, parts)

@@ -7,7 +7,7 @@ from typing import Any
 
 from placings.arrays import AnyArray
 from placings.errors import BadInput
-from placings.transforms.transformer import Transform
+from placings.transforms.transformer import Transform, is_foreign
 
 COMPOSED = ("Mixture", "PerFeature")
 
@@ -17,6 +17,12 @@ def make_part(part: str | Transform, whole: str) -> Transform:
     from placings.transforms.names import make_transform
 
     made = make_transform(part)
+    if is_foreign(made):
+        raise BadInput(
+            f"{whole} is made of the transforms of placings: it computes them by itself, so what "
+            f"{type(made).__name__} overrides would be passed over. Use it alone, or transform the data "
+            "first."
+        )
     if type(made).__name__ in COMPOSED:
         raise BadInput(f"{whole} is made of single transforms, such as 'cdf'. Got {part!r}.")
     if made.indicator is not False or not isinstance(made.missing, str) or made.missing != "median":

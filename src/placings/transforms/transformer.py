@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from placings.arrays import AnyArray, Floats, Floats32, Ints
 from placings.data.alignment import align_features
-from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query
+from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query, say_one_query
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, MissingExtra
@@ -139,7 +139,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The transformed features, float32 `[rows, features + indicators]`; `X` is left as it is.
 
         `qid` matters only where a query's rows are scaled together; a RankingData brings its own, and
-        without one all rows are one query.
+        without one all rows are one query, which a warning says.
         """
         return self._run(X, qid)
 
@@ -150,7 +150,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform_data(self, data: RankingData) -> RankingData:
         """The same RankingData with transformed features and their names."""
         names = tuple(map(str, self.get_feature_names_out()))
-        return data.replace(X=self._run(data, None), feature_names=names)
+        return data.replace(X=self.transform(data), feature_names=names)
 
     def module(self, *, export: bool = False) -> Prepared:
         """The same function as a torch module, rows `[rows, features]` float32 → float32.
@@ -294,6 +294,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, RankingData):
             return X.query_index
         if qid is None:
+            say_one_query(rows, f"{type(self).__name__}.transform", stacklevel=6)
             return np.zeros(rows, dtype=np.int64)
         ids = as_ids(qid, "qid")
         check_length(ids, rows, "qid")
@@ -344,6 +345,32 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         assert not isinstance(X, np.ndarray)
         return np.asarray(X.toarray(), dtype=np.float32)
+
+
+PLAIN = ("transform", "_run", "_transform_dense", "_transform_stored", "_compute", "_compute_stored")
+TORCH = ("module", "_layer")
+
+
+def refuse_half(transform: Transform) -> None:
+    """Refuse a subclass with its own function in numpy and another class's in torch, which rankers run."""
+    order = type(transform).__mro__
+    plain, name = next((n, m) for n, each in enumerate(order) for m in PLAIN if m in vars(each))
+    torch = next(n for n, each in enumerate(order) if any(m in vars(each) for m in TORCH))
+    if plain < torch:
+        own, other = order[plain].__name__, order[torch].__name__
+        raise BadInput(
+            f"{own} has a `{name}` of its own but the `module` of {other}, and a ranker runs the module: "
+            f"it would learn from what {other} computes. Write {own}.module with the same function for "
+            f"torch, or transform the data first, data = {own}().fit(data).transform_data(data), and train "
+            "with transform='raw'."
+        )
+
+
+def is_foreign(transform: Transform) -> bool:
+    """Whether it is of a class that placings does not know, so that it has no state to save."""
+    from placings.transforms.names import TRANSFORMS
+
+    return type(transform) not in TRANSFORMS.values()
 
 
 def cut_rows(rows: int, width: int, offsets: Ints | None) -> Iterator[tuple[int, int, Ints]]:

@@ -163,13 +163,13 @@ def test_data_without_rows_or_with_sparse_features_are_shown_too() -> None:
     empty = RankingData.from_arrays(np.zeros((0, 2)), [], [])
     assert "Of 2 features 0 are skewed" in render(empty)
     assert json.loads(inspection_json(empty))["list_sizes"]["min"] is None
-    sparse = RankingData.from_arrays(csr_array(np.eye(20)), [0] * 20)
+    sparse = RankingData.from_arrays(csr_array(np.eye(20)), [0] * 20, [1] * 20)
     assert "20 (sparse)" in render(sparse)
     assert flag_feature(describe_features(sparse)[0]) == ["skewed", "mostly zero"]
 
 
 def test_nothing_to_warn_of_is_one_closing_line() -> None:
-    calm = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 0, 1])
+    calm = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 0, 1], [1] * 3)
     assert len(closing_lines(describe_features(calm))) == 1
 
 

@@ -150,7 +150,7 @@ def test_a_damaged_entry_is_read_anew(source: Path, folder: Path, damage: str) -
 def test_the_least_recently_used_go_first(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = RankingData.from_arrays(np.zeros((1000, 10)), np.zeros(1000))
+    data = RankingData.from_arrays(np.zeros((1000, 10)), np.zeros(1000), np.zeros(1000))
     for place, key in enumerate(["a" * 40, "b" * 40, "c" * 40]):
         cache.remember(key, source, data, [])
         os.utime(cache.find_folder() / key / "entry.json", (1000.0 + place, 1000.0 + place))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from placings.data.columns import GUESSES, LEAKS
+from placings.data.ranking import RankingData
 from placings.data.tables import from_table
-from placings.errors import BadInput, Guess, UnknownName
+from placings.errors import BadInput, Guess, LeftOut, UnknownName
 
 NAMED: dict[str, Any] = {"qid": "qid", "label": "label"}
 
@@ -38,6 +41,7 @@ def test_all_guesses_are_said_in_one_warning() -> None:
     assert data.time.dtype == "M8[s]"
 
 
+@pytest.mark.filterwarnings("ignore::placings.errors.LeftOut")  # the other ids are no features
 @pytest.mark.parametrize(
     ("columns", "qid"),
     [(["query", "query_id"], "query_id"), (["session_id", "query"], "query"), (["srch_id"], "srch_id"),
@@ -132,3 +136,80 @@ def test_two_columns_of_one_name_are_refused() -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([1]), pa.array([1])], ["qid", "label", "qid"])
     with pytest.raises(BadInput, match="two columns named 'qid'"):
         from_table(table)
+
+
+# -- columns that a ranker must not learn from -----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for names in LEAKS.values() for name in names])
+def test_a_column_that_leaks_is_no_feature_and_a_warning_names_it(name: str) -> None:
+    table = make_table(**{name.upper(): [3, 5, 8], "a": [1, 2, 3]}) if name not in ("qid", "label") else None
+    if table is None:  # these are the parts themselves; a second such column is what leaks
+        table = pa.table({"q": [1, 1, 2], "l": [0, 1, 0], name: [3, 5, 8], "a": [1, 2, 3]})
+    parts: dict[str, Any] = NAMED if "qid" in table.column_names and "label" in table.column_names else {
+        "qid": "q", "label": "l"
+    }  # fmt: skip
+    column = table.column_names[2]
+    with pytest.warns(
+        LeftOut, match=f"'{column}' .* is no feature: .* name it with keep= or features="
+    ) as said:
+        data = from_table(table, **parts, item=False, position=False)
+    assert len(said) == 1
+    assert data.feature_names == ("a",)
+    assert from_table(table, **parts, item=False, keep=[column]).feature_names == (column, "a")
+    assert from_table(table, **parts, item=False, features=[column]).feature_names == (column,)
+
+
+@pytest.mark.parametrize(
+    "name", ["past_clicks", "rating", "weight", "y", "page_rank", "brand_id", "hour", "click_rate"]
+)
+def test_an_honest_feature_is_read_without_a_word(name: str) -> None:
+    table = make_table(**{name: [3, 5, 8], "a": [1, 2, 3]})
+    assert from_table(table, **NAMED).feature_names == (name, "a")
+
+
+def test_a_position_is_the_position_and_no_feature() -> None:
+    table = make_table(position=[1, 2, 1], a=[1, 2, 3])
+    with pytest.warns(Guess, match="guessed position='position'"):
+        data = from_table(table, **NAMED)
+    assert data.feature_names == ("a",)
+    assert data.position.tolist() == [1, 2, 1]  # type: ignore[union-attr]
+    named = from_table(table, **NAMED, position="position")
+    assert (named.feature_names, named.position.tolist()) == (("a",), [1, 2, 1])  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("values", [[0, 1, 0], [1.5, 2.0, 1.0], [1, None, 2]])
+def test_a_position_that_does_not_count_from_1_is_left_out_and_no_error(values: list[Any]) -> None:
+    with pytest.warns(LeftOut, match=r"'position' \(where it was shown\) is no feature"):
+        data = from_table(make_table(position=values, a=[1, 2, 3]), **NAMED)
+    assert data.feature_names == ("a",)
+    assert data.position is None
+    with pytest.raises(BadInput, match="position must"):  # who names it is told what is wrong with it
+        from_table(make_table(position=values), **NAMED, position="position")
+
+
+def test_frames_of_every_kind_leave_out_what_leaks() -> None:
+    import pandas as pd
+    import polars as pl
+
+    columns = {"qid": [1, 1], "label": [0, 1], "clicked": [0, 1], "bm25": [1.5, 2.5]}
+    for build, frame in (
+        (RankingData.from_pandas, pd.DataFrame(columns)),
+        (RankingData.from_polars, pl.DataFrame(columns)),
+        (RankingData.from_arrow, pa.table(columns)),
+    ):
+        with pytest.warns(LeftOut, match=r"'clicked' \(what people did\)"):
+            assert build(frame, qid="qid", label="label").feature_names == ("bm25",)  # type: ignore[operator]
+
+
+def test_a_feature_that_was_written_as_one_reads_back_as_one() -> None:
+    data = RankingData.from_arrays([[1.0, 0.0]], [1], [1], feature_names=["position", "clicked"])
+    assert from_table(data.to_arrow()).feature_names == ("position", "clicked")
+
+
+def test_the_page_about_tables_lists_every_name_that_leaks() -> None:
+    page = (Path(__file__).parents[3] / "docs/reading_tables.md").read_text()
+    said = {*GUESSES["qid"], *GUESSES["item"]}  # as "the names under which a query or an item is looked for"
+    names = [name for each in LEAKS.values() for name in each if name not in said]
+    assert [name for name in names if f"`{name}`" not in page] == []
+    assert all(f"| {reason}" in page for reason in LEAKS)

@@ -23,7 +23,7 @@ NAN = float("nan")
 def wrap(X: Any) -> RankingData:
     """One query of these rows."""
     matrix = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float32)
-    return RankingData.from_arrays(matrix, np.zeros(matrix.shape[0]))
+    return RankingData.from_arrays(matrix, np.zeros(matrix.shape[0]), np.zeros(matrix.shape[0]))
 
 
 def column(*values: float, **options: Any) -> FeatureFacts:

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from placings.data.concatenation import concat
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, OneQuery, UnknownName
 
 
 @pytest.fixture
@@ -45,8 +45,17 @@ def test_integer_qids_stay_integers_and_floats_must_be_whole() -> None:
         RankingData.from_arrays([[1], [2]], [0, 1], ["a", None])
 
 
-def test_without_qid_all_rows_are_one_query() -> None:
-    assert RankingData.from_arrays([[1], [2]], [0, 1]).offsets.tolist() == [0, 2]
+def test_without_qid_all_rows_are_one_query_and_a_warning_says_so() -> None:
+    with pytest.warns(OneQuery, match="got no qid, so all 2 rows count as one query. Pass qid="):
+        assert RankingData.from_arrays([[1], [2]], [0, 1]).offsets.tolist() == [0, 2]
+    assert len(RankingData.from_arrays([[1]], [1])) == 1  # of one row there is nothing to say
+
+
+def test_more_than_10_000_rows_need_a_qid() -> None:
+    X, y = np.zeros((10_001, 1)), np.zeros(10_001)
+    with pytest.raises(BadInput, match="needs qid above 10,000 rows.* Got 10,001 rows. Pass qid="):
+        RankingData.from_arrays(X, y)
+    assert len(RankingData.from_arrays(X, y, np.zeros(10_001))) == 1  # told on purpose
 
 
 def test_nothing_can_be_changed_in_place(mixed: RankingData) -> None:

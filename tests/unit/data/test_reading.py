@@ -63,7 +63,7 @@ def test_feature_names_beside_the_file_are_used_when_they_fit(tmp_path: Path) ->
 def test_an_option_that_the_format_does_not_know_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
     path.write_text(ROWS)
-    with pytest.raises(BadInput, match="rows.txt is not read with an option 'label'"):
+    with pytest.raises(BadInput, match="rows.txt is not read with label="):
         read(path, label="rel")
     with pytest.raises(UnknownName, match="no format 'letor'"):
         read(path, format="letor")

@@ -237,7 +237,7 @@ def test_metadata_that_are_not_ours_are_passed_over() -> None:
 
 
 def test_a_wide_sparse_matrix_does_not_become_a_table(tmp_path: Path) -> None:
-    data = RankingData.from_arrays(csr_array((2, 5_001)), [0, 1])
+    data = RankingData.from_arrays(csr_array((2, 5_001)), [0, 1], [1, 1])
     with pytest.raises(BadInput, match=r"5,001 columns .* svmlight"):
         to_table(data)
     with pytest.raises(BadInput, match=r"svmlight"):
@@ -384,3 +384,10 @@ def test_a_library_that_is_not_installed_names_the_command() -> None:
     ):
         need_library("nosuchlib", "to_frame")
     assert need_library("json", "anything") is json
+
+
+def test_one_word_for_missing_values_is_that_word_and_not_its_letters(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("qid,label,size,price\n1,0,N,NULL\n1,1,L,2.5\n")
+    data = read_csv(tmp_path / "rows.csv", qid="qid", label="label", missing="NULL")
+    assert np.isnan(data.X[0, 0])
+    assert data.segments["size"].tolist() == ["N", "L"]  # letters of NULL, and no missing values

@@ -88,7 +88,7 @@ def test_an_item_that_is_in_fact_below_is_said_to_be() -> None:
 
 
 def test_equal_scores_are_said_to_be() -> None:
-    data = RankingData.from_arrays([[1.0], [1.0], [2.0]] * 20, [0, 0, 1] * 20)
+    data = RankingData.from_arrays([[1.0], [1.0], [2.0]] * 20, [0, 0, 1] * 20, [0] * 60)
     found = explain(LightGBMRanker(rounds=3, n_jobs=1).fit(data), data, 0, 0, 1)
     assert found.difference == 0
     assert found.holds

@@ -54,14 +54,14 @@ def test_a_large_array_is_sampled_from_first_to_last_row(monkeypatch: pytest.Mon
     monkeypatch.setattr(runs, "BLOCK", 64)
     monkeypatch.setattr(runs, "BLOCKS", 4)
     X = np.zeros((1000, 4), dtype=np.float32)
-    before = fingerprint(RankingData.from_arrays(X, np.zeros(1000)))
+    before = fingerprint(RankingData.from_arrays(X, np.zeros(1000), np.zeros(1000)))
     for row in (0, 999):
         changed = X.copy()
         changed[row, 3] = 1.0
-        assert fingerprint(RankingData.from_arrays(changed, np.zeros(1000))) != before
+        assert fingerprint(RankingData.from_arrays(changed, np.zeros(1000), np.zeros(1000))) != before
     changed = X.copy()
     changed[7, 0] = 1.0  # between two blocks: the documented blind spot
-    assert fingerprint(RankingData.from_arrays(changed, np.zeros(1000))) == before
+    assert fingerprint(RankingData.from_arrays(changed, np.zeros(1000), np.zeros(1000))) == before
 
 
 def test_data_without_rows_have_a_fingerprint() -> None:

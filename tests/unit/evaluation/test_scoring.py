@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from sklearn.linear_model import Ridge
 
 from placings.data.ranking import RankingData
 from placings.errors import BadInput, UnknownName
+from placings.evaluation.comparison import compare
+from placings.evaluation.contest import compare_trained
 from placings.evaluation.scoring import evaluate, give_scores, rank_distribution
-from placings.metrics import ndcg
+from placings.metrics import Metric, measure, ndcg
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def test_a_metric_with_its_own_idea_of_scored_says_so(data: RankingData) -> None
 
 
 def test_nothing_to_score_is_nan_with_a_note_and_no_warning() -> None:
-    barren = RankingData.from_arrays([[1.0], [2.0]], [0, 0])
+    barren = RankingData.from_arrays([[1.0], [2.0]], [0, 0], [1, 1])
     result = evaluate([1.0, 2.0], barren, slices="list_size")
     assert np.isnan(result["ndcg@10"])
     assert np.isnan(result.interval("ndcg@10")).all()
@@ -135,3 +138,52 @@ def test_ranks_of_the_first_relevant_item_are_counted(data: RankingData) -> None
     assert np.isnan(rank_distribution([1.0], barren).shares).all()
     with pytest.raises(BadInput, match="deepest"):
         rank_distribution(scores(data), data, deepest=0)
+
+
+def own(scores, labels, offsets):  # type: ignore[no-untyped-def]
+    return np.ones(len(offsets) - 1)
+
+
+@pytest.mark.parametrize("given", [own, [own], 3, None, [], ["ndcg@10", 3]])
+def test_what_is_no_metric_is_refused_with_what_one_is(given: Any) -> None:
+    data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
+    scores = data.X[:, 0]
+    for call in (
+        lambda: evaluate(scores, data, given),
+        lambda: compare({"a": scores, "b": -scores}, data, given),
+        lambda: compare_trained([(data, data, data)], {"never fitted": Unfit()}, metrics=given),  # type: ignore[dict-item]
+        lambda: measure(given if given != [] else None, scores, data.y, data.offsets),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(BadInput, match=r"metrics? must .*such as 'ndcg@10'"):
+            call()
+
+
+class Unfit:
+    """A ranker whose training would be work for nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("metrics are checked before anything is trained")
+
+
+def test_a_function_in_place_of_a_metric_is_told_how_it_can_be_used() -> None:
+    data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
+    with pytest.raises(BadInput, match=r"Got the function 'own'. .* own\(scores, data.y, data.offsets\)"):
+        evaluate(data.X[:, 0], data, own)
+
+
+def test_a_metric_that_would_be_measured_as_another_is_refused() -> None:
+    class Halved(Metric):
+        def __call__(self, *arguments: Any) -> Any:
+            return super().__call__(*arguments) / 2
+
+    data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
+    with pytest.raises(BadInput, match="what Halved adds to it would be passed over"):
+        evaluate(data.X[:, 0], data, Halved("ndcg", 10))
+
+
+@pytest.mark.parametrize("data", [np.zeros((3, 2)), None, 3])
+def test_data_that_know_no_queries_are_refused(data: Any) -> None:
+    with pytest.raises(BadInput, match="data must be a RankingData"):
+        evaluate(np.zeros(3), data)
+    with pytest.raises(BadInput, match="data must be a RankingData"):
+        compare({"a": np.zeros(3)}, data)

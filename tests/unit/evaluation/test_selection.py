@@ -183,7 +183,7 @@ def test_a_scorer_reads_ranking_data_too() -> None:
 def test_without_qid_the_error_says_how_to_pass_it(rows) -> None:
     X, y, _ = rows
     with pytest.raises(BadInput, match="enable_metadata_routing=True"):
-        scorer("mrr")(OneColumn().fit(X, y), X, y)
+        scorer("mrr")(OneColumn().fit(X, y, qid=rows[2]), X, y)
     with pytest.raises(BadInput, match="enable_metadata_routing=True"):
         next(QueryKFold(2).split(X, y))
     with sklearn.config_context(enable_metadata_routing=False):
@@ -192,7 +192,7 @@ def test_without_qid_the_error_says_how_to_pass_it(rows) -> None:
 
 
 def test_nothing_scored_is_nan() -> None:
-    ranker = OneColumn().fit([[1.0], [2.0]], [0, 1])
+    ranker = OneColumn().fit([[1.0], [2.0]], [0, 1], qid=[1, 1])
     assert np.isnan(scorer("ndcg@10")(ranker, [[1.0], [2.0]], [0, 0], qid=[1, 1]))
 
 

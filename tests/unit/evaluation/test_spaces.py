@@ -130,7 +130,7 @@ def test_a_positive_weight_changes_lightgbm_and_is_refused_by_xgboost(tiny: Rank
 
 
 def test_weighing_positives_multiplies_the_weights_that_are_there() -> None:
-    data = RankingData.from_arrays([[0.0]] * 3, [0, 1, 2], weight=[2.0, 3.0, 1.0])
+    data = RankingData.from_arrays([[0.0]] * 3, [0, 1, 2], [1, 1, 1], weight=[2.0, 3.0, 1.0])
     assert weigh_positives(data, 10.0).weight.tolist() == [2.0, 30.0, 10.0]  # type: ignore[union-attr]
     with pytest.raises(BadInput, match="above 0"):
         weigh_positives(data, 0.0)

@@ -130,7 +130,7 @@ def test_what_catboost_refuses_is_said_in_its_words() -> None:
     with pytest.raises(BadInput, match="CatBoost refused: Unknown option {dept}"):
         make(params={"dept": 3}).fit(TRAIN)
     with pytest.raises(BadInput, match="CatBoost refused: .*constant"):
-        make().fit(RankingData.from_arrays(np.ones((4, 2)), [0, 1, 0, 1]))
+        make().fit(RankingData.from_arrays(np.ones((4, 2)), [0, 1, 0, 1], [1] * 4))
 
 
 def test_nothing_is_printed_and_nothing_written(

@@ -46,6 +46,7 @@ def train_directly(data: RankingData = TRAIN, **params: Any) -> Any:
 WEIGHTS = "a weight scales a row's gradient; the same row twice is also a pair with itself"
 
 
+@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [LightGBMRanker(rounds=5, min_data_in_leaf=1, n_jobs=1)],
     expected_failed_checks=lambda ranker: {
@@ -185,7 +186,7 @@ def test_a_leaf_needs_a_twentieth_of_few_rows_and_50_of_many() -> None:
     assert TRAIN.n_rows // 20 == 21
     ours = make(min_data_in_leaf=None).fit(TRAIN).predict(VALID)
     np.testing.assert_array_equal(ours, train_directly(min_data_in_leaf=21).predict(VALID.X))
-    few = RankingData.from_arrays(np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1])
+    few = RankingData.from_arrays(np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1], [1] * 8)
     assert np.ptp(LightGBMRanker(rounds=2, n_jobs=1).fit(few).predict(few)) > 0
     many = LightGBMRanker()._collect(lightgbm, 100_000)[0]
     assert many["min_data_in_leaf"] == 50
@@ -215,7 +216,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str, capfd:
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     ranker = make(verbose=True).fit(TRAIN, valid=VALID)
     ranker.contributions(VALID)
-    constant = RankingData.from_arrays(np.ones((8, 2)), [0, 1] * 4)
+    constant = RankingData.from_arrays(np.ones((8, 2)), [0, 1] * 4, [1] * 8)
     assert len(set(make().fit(constant).predict(constant))) == 1
     assert capfd.readouterr() == ("", "")
 

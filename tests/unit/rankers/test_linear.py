@@ -235,7 +235,7 @@ def test_queries_of_one_level_teach_nothing(loss):
 @pytest.mark.parametrize("loss", PAIRWISE)
 def test_without_a_single_pair_it_warns_and_scores_zero(loss):
     with pytest.warns(PlacingsWarning, match="not one pair"):
-        ranker = LinearRanker(loss).fit(np.eye(3), [1, 1, 1])
+        ranker = LinearRanker(loss).fit(np.eye(3), [1, 1, 1], qid=[1] * 3)
     assert ranker.predict(np.eye(3)).tolist() == [0.0, 0.0, 0.0]
 
 
@@ -250,7 +250,7 @@ def test_too_few_steps_are_said():
 @pytest.mark.parametrize(("missing", "value"), [("median", 2.0), ("mean", 4.0), ("zero", 0.0)])
 def test_a_missing_value_scores_as_what_fills_it(missing, value):
     X = np.array([[1.0, 0.0], [2.0, 1.0], [9.0, 0.0], [np.nan, 1.0]])
-    ranker = LinearRanker(missing=missing).fit(X, [0, 1, 2, 1])
+    ranker = LinearRanker(missing=missing).fit(X, [0, 1, 2, 1], qid=[1] * 4)
     assert ranker.fill_[0] == value
     gap, filled = ranker.predict([[np.nan, 1.0], [value, 1.0]])
     assert gap == filled

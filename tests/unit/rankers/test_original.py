@@ -21,6 +21,7 @@ DATA = RankingData.from_arrays(
 ORDER = "its score is the place of the row: that is what it is for"
 
 
+@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [OriginalOrder()],
     expected_failed_checks=lambda ranker: {
@@ -52,7 +53,7 @@ def test_score_is_the_ndcg_of_the_shown_order() -> None:
     # a: shown 0, 0, 0 → nothing relevant; b: labels 1, 1 → every order is ideal
     assert OriginalOrder().score(DATA) == 1.0
     # one query of two rows, the relevant one second
-    assert OriginalOrder().score([[1.0], [2.0]], [0, 1]) == pytest.approx(1 / np.log2(3))
+    assert OriginalOrder().score([[1.0], [2.0]], [0, 1], qid=[1, 1]) == pytest.approx(1 / np.log2(3))
 
 
 def test_it_is_saved_and_loaded(tmp_path: Path) -> None:

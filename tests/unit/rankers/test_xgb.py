@@ -47,6 +47,7 @@ def ask(booster: Any, data: RankingData = VALID) -> Any:
 WEIGHTS = "XGBoost weighs queries, not rows, and all rows of this check are one query"
 
 
+@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [XGBoostRanker(rounds=5, n_jobs=1)],
     expected_failed_checks=lambda ranker: {

@@ -139,12 +139,12 @@ def test_gauss_stands_for_raw_where_the_basis_has_no_raw() -> None:
 
 def test_a_small_share_of_large_values_is_most_of_what_varies() -> None:
     x = np.array([[0.0], [1000.0], [2000.0]], dtype=np.float32)
-    data = RankingData.from_arrays(x, [0, 1, 2], feature_names=["views"])
+    data = RankingData.from_arrays(x, [0, 1, 2], [1] * 3, feature_names=["views"])
     mixture = Mixture(("raw", "cdf")).fit(x)
     effects = measure_effects(mixture_named(mixture, "views"), data)
     # half of raw varies by sd 816.5 / 2, half of the CDF (0, 1/3, 2/3) by 0.272 / 2
     assert effects.shares[0, 0] == pytest.approx(816.4966 / (816.4966 + 0.27217), rel=1e-5)
-    constant = RankingData.from_arrays(np.ones((3, 1)), [0, 1, 2], feature_names=["views"])
+    constant = RankingData.from_arrays(np.ones((3, 1)), [0, 1, 2], [1] * 3, feature_names=["views"])
     assert measure_effects(mixture_named(mixture, "views"), constant).shares.tolist() == [[0.5, 0.5]]
 
 
@@ -179,7 +179,7 @@ def test_a_restored_transform_is_drawn_over_the_range_of_data(tmp_path: Path) ->
     restored = Transform.from_state(*Mixture().fit(x).state())
     with pytest.raises(BadInput):
         draw_curves(restored, tmp_path / "curves.svg")
-    data = RankingData.from_arrays(x, [0, 1, 0])
+    data = RankingData.from_arrays(x, [0, 1, 0], [1] * 3)
     assert draw_curves(restored, tmp_path / "curves.svg", data=data).stat().st_size > 1000
 
 

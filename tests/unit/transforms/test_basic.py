@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array, random_array
 
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra
+from placings.errors import BadInput, MissingExtra, OneQuery
 from placings.transforms import Gauss, Log1p, MinMax, QueryMinMax, Raw, transformer
 
 EPS = float(np.finfo(np.float32).eps)  # results are float32; logarithms and roots may be off by an ulp or two
@@ -79,6 +79,15 @@ def test_query_minmax_agrees_with_torch_over_many_blocks_and_empty_queries() -> 
     assert made.max() == 1.0
     shuffle = rng.permutation(len(X))
     np.testing.assert_array_equal(scale.transform(X[shuffle], qid=qid[shuffle]), made[shuffle])
+
+
+def test_query_minmax_without_qid_says_that_all_rows_are_one_query() -> None:
+    scale = QueryMinMax().fit([[1.0], [2.0]])
+    with pytest.warns(OneQuery, match="QueryMinMax.transform got no qid, so all 2 rows count as one") as said:
+        scale.transform([[1.0], [3.0]])
+    assert [each.filename for each in said] == [__file__]
+    with pytest.raises(BadInput, match="transform needs qid above 10,000 rows"):
+        scale.transform(np.zeros((10_001, 1)))
 
 
 def test_query_minmax_wants_one_id_a_row() -> None:

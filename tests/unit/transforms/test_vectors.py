@@ -20,7 +20,7 @@ NAMES = ["e0", "e1", "e2", "clicks"]
 def fit(X: Array, **settings: Any) -> Mixture:
     from placings.data.ranking import RankingData
 
-    data = RankingData.from_arrays(X, np.zeros(len(X)), feature_names=NAMES)
+    data = RankingData.from_arrays(X, np.zeros(len(X)), np.zeros(len(X)), feature_names=NAMES)
     return Mixture(groups={"title": ["e0", "e1", "e2"]}, random_state=0, **settings).fit(data)
 
 

@@ -115,7 +115,6 @@ def remember(key: str, source: Path, data: RankingData, said: list[list[str]]) -
     try:
         part.mkdir(parents=True)
         meta = {
-            "format": FORMAT,
             "source": str(source.resolve()),
             "warnings": said,
             **save_arrays(part, data),
@@ -187,6 +186,7 @@ def save_arrays(folder: Path, data: RankingData) -> dict[str, Any]:
     for place, values in enumerate(data.segments.values()):
         _save_column(folder, f"segment_{place}", values)
     return {
+        "format": FORMAT,
         "shape": [data.n_rows, data.n_queries, data.n_features],
         "feature_names": list(data.feature_names),
         "columns": list(columns),

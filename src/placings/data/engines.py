@@ -21,7 +21,7 @@ from uuid import uuid4
 from placings.data.columns import METADATA_KEY
 from placings.data.paths import as_paths, as_urls, find_delimiter, find_files
 from placings.data.ranking import RankingData
-from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
+from placings.errors import BadFile, BadInput, MissingExtra, UnknownName, option
 from placings.threads import count_threads
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def start_spark(master: str = "local[*]") -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingExtra("engine='spark'", "PySpark", "spark") from error
+        raise MissingExtra(option("engine", value="spark"), "PySpark", "spark") from error
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -195,8 +195,8 @@ def start_spark(master: str = "local[*]") -> Any:
     if local:
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
             raise BadInput(
-                "engine='spark' needs Java 17 or later. Got a machine without `java`. Install it, set "
-                "JAVA_HOME, or leave engine out to use the embedded engine."
+                f"{option('engine', value='spark')} needs Java 17 or later. Got a machine without `java`. "
+                "Install it, set JAVA_HOME, or leave engine out to use the embedded engine."
             )
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
@@ -256,7 +256,8 @@ def _keep_engine(table: Any, engine: Engine) -> Source:
     backend = backends[0]
     if engine is not None and not (engine is backend or _names(engine, backend.name)):
         raise BadInput(
-            f"an Ibis table stays on its engine, {backend.name}. Got engine={engine!r}. Leave engine out."
+            f"an Ibis table stays on its engine, {backend.name}. Got {option('engine', value=engine)}. "
+            "Leave it out."
         )
     _refuse_zone(backend)
     return Source(cut_nanoseconds(table), backend, "the Ibis table")
@@ -272,7 +273,7 @@ def _refuse_zone(backend: Any) -> None:
     if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
         raise BadInput(
             f"the session's time zone must be UTC. Got {zone!r}. Set it (TimeZone in DuckDB, "
-            "spark.sql.session.timeZone in Spark) and pass zone= to say where days begin."
+            f"spark.sql.session.timeZone in Spark) and pass {option('zone')} to say where days begin."
         )
 
 

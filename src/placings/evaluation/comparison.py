@@ -9,7 +9,7 @@ import numpy as np
 
 from placings.arrays import Floats
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 from placings.evaluation.scoring import (
     count_queries,
     give_scores,
@@ -209,7 +209,7 @@ def _list_baselines(
         if name not in methods:
             raise UnknownName("method to take as baseline", str(name), [str(each) for each in methods])
     if second is not None and not given:
-        raise BadInput("second_baseline needs a first one: pass baseline= as well.")
+        raise BadInput(f"a second baseline needs a first one: pass {option('baseline')} as well.")
     if len(chosen) > 2 or len(set(chosen)) != len(chosen):
         raise BadInput(f"there can be one baseline or two different ones. Got {chosen}.")
     return chosen

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.errors import BadInput, MissingExtra
+from placings.errors import BadInput, MissingExtra, option
 from placings.evaluation.spaces import Float, Int, Space, Value, count_grid
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Planner:
         if total > LARGEST_GRID:
             raise BadInput(
                 f"a grid must have at most {LARGEST_GRID:,} combinations. Got {total:,}. Leave parameters "
-                "out of the space, or use method='random'."
+                f"out of the space, or use {option('method', value='random')}."
             )
         return np.random.default_rng(self.seed).permutation(total)
 

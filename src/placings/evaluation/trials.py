@@ -229,8 +229,7 @@ def describe_task(task: Task) -> dict[str, Any]:
 def write_part(folder: Path, data: RankingData) -> None:
     """The data as arrays that another process maps."""
     folder.mkdir()
-    meta = {"format": 1, **save_arrays(folder, data)}
-    (folder / "entry.json").write_text(json.dumps(meta))
+    (folder / "entry.json").write_text(json.dumps(save_arrays(folder, data)))
 
 
 def read_part(folder: Path) -> RankingData | None:

@@ -11,7 +11,7 @@ import numpy as np
 from placings.arrays import Bools, Floats, Ints
 from placings.data.tables import need_library
 from placings.data.times import as_utc
-from placings.errors import BadInput
+from placings.errors import BadInput, option
 from placings.feco.results import Coverage
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: An
     frame, level = as_frame(given)
     by = find_segment_columns(frame)
     if "window" not in frame.columns:
-        raise BadInput("the coverage frame has no windows. Name the time: coverage(…, time='ts').")
+        raise BadInput(f"the coverage frame has no windows. Name the time with {option('time')}.")
     if not len(frame):
         raise BadInput("the coverage frame has no rows. Check the file and the dates asked for.")
     stamps = to_utc(frame["window"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.errors import BadInput
+from placings.errors import BadInput, option
 from placings.feco.baselines import find_segment_columns
 from placings.feco.intervals import wilson_interval
 
@@ -54,7 +54,7 @@ def rank_movers(frame: pd.DataFrame, *, windows: int = 7, min_events: int = 50) 
     R. G. Newcombe, Interval estimation for the difference between independent proportions, 1998.
     """
     if "window" not in frame:
-        raise BadInput("the coverage frame has no windows. Name the time: coverage(…, time='ts').")
+        raise BadInput(f"the coverage frame has no windows. Name the time with {option('time')}.")
     by = list(find_segment_columns(frame))
     starts = np.sort(frame["window"].unique())
     span = min(windows, len(starts) // 2)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.data.tables import need_library
-from placings.errors import BadFile, BadInput
+from placings.errors import BadFile, BadInput, option
 from placings.feco.baselines import as_frame, find_segment_columns, find_step, parse_time, to_utc
 from placings.feco.results import Coverage
 
@@ -95,7 +95,7 @@ class CoverageStore:
         given, _ = as_frame(frame)
         by = find_segment_columns(given)
         if "window" not in given.columns:
-            raise BadInput("the coverage frame has no windows. Name the time: coverage(…, time='ts').")
+            raise BadInput(f"the coverage frame has no windows. Name the time with {option('time')}.")
         told = frame if isinstance(frame, Coverage) else None
         names = list(told.features) if told is not None else [str(n) for n in dict.fromkeys(given["feature"])]
         rules = _name_rules(names, rule if rule is not None or told is None else told.rules)

@@ -224,7 +224,7 @@ def test_fit_trains_nothing_on_dark_data(home: Path, tmp_path: Path) -> None:
         frame = pd.read_parquet(home / f"day-{day}.parquet")[columns]
         frame.to_parquet(tmp_path / f"{name}.parquet")
     options = ["--qid", "search_id", "--label", "label", "--ranker", "ridge"]
-    options += ["--coverage-limits", str(home / "limits.yaml")]
+    options += ["--features", "rating,clicks", "--coverage-limits", str(home / "limits.yaml")]
 
     def fit(name: str, *more: str) -> Result:
         out = ["--out", str(tmp_path / name)]

@@ -44,6 +44,7 @@ def train_directly(weight: Any = None, **params: Any) -> Any:
 WEIGHTS = "CatBoost weighs queries, not rows, and all rows of this check are one query"
 
 
+@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [CatBoostRanker(rounds=5, depth=3, n_jobs=1)],
     expected_failed_checks=lambda ranker: {

@@ -62,7 +62,7 @@ def fit_files(
 ) -> None:
     """Train a ranker and save it as a bundle, with the run's configuration, data and metrics beside it.
 
-    Ctrl-C in a neural training keeps where it stands, and the same command goes on from there.
+    Ctrl-C in a neural training keeps where it stands: the same command goes on from there.
 
     \b
     Examples:

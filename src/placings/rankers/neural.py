@@ -53,7 +53,8 @@ class NeuralRanker(Ranker):
     the transform must keep zeros ("mixture" stands for "log1p" there).
 
     `checkpoint` names a file for the run's state, written every `checkpoint_every` steps: `fit` called again
-    with the same data and settings goes on from there, to the same bits on a CPU.
+    with the same data and settings goes on from there, to the same bits on a CPU. Ctrl-C and SIGTERM end the
+    step and write it too.
 
     After `fit`: `history_` (loss, gradient norm, checks), `settings_` (what the preset and the arguments came
     to), `transform_`, `network_`, `bag_` (whether rows enter by a bag).

@@ -12,7 +12,7 @@ from typing import Any
 
 from placings.cli.main import run
 
-SEARCHES, CITIES, TRIALS = 300, 600, 2
+SEARCHES, CITIES, TRIALS = 900, 3000, 2
 NETWORK = {"hidden": (8,), "steps": 4, "check_every": 2, "batch": 8, "draws": 0, "members": 1}
 STUDY = {
     "hashed": 2**8, "tree_hashed": 2**5, "rounds": 5, "slow_rounds": 3, "trials": 1, "steps": 3,
@@ -27,6 +27,17 @@ def shorten_networks() -> None:
     for name, settings in presets.PRESETS.items():
         presets.PRESETS[name] = replace(settings, **NETWORK)
     presets.OF_LARGE.update(NETWORK)
+
+
+def shorten_table1() -> None:
+    from placings.studies import table1
+
+    reproduce = table1.reproduce_table1
+
+    def reproduce_few(*given: Any, **options: Any) -> Any:
+        return reproduce(*given, **{**options, "steps": NETWORK["steps"], "seeds": 1})
+
+    table1.reproduce_table1 = reproduce_few
 
 
 def shorten_tuning() -> None:
@@ -64,7 +75,7 @@ def shorten_places() -> None:
 
 SHORTEN = {
     "compare": (shorten_tuning,), "tune": (shorten_tuning,),
-    "fit": (shorten_networks,), "reproduce": (shorten_networks,),
+    "fit": (shorten_networks,), "reproduce": (shorten_networks, shorten_table1),
     "places": (shorten_places, shorten_networks), "demo": (shorten_places, shorten_networks),
     "simulate-places": (shorten_places,),
 }  # fmt: skip

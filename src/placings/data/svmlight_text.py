@@ -75,7 +75,7 @@ def _is_broken(word: str) -> bool:
 
 def _encode_ids(data: RankingData) -> RankingData:
     """The data with ids that are one word each; as they are where they all are. An empty qid becomes "%"."""
-    changed: dict[str, AnyArray] = {}
+    changed: dict[str, Any] = {}
     for name, what in (("qids", "qids"), ("items", "item ids")):
         given = getattr(data, name)
         if given is None or given.dtype != object:

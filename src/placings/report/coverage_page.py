@@ -119,10 +119,11 @@ def _draw_trends(
     pooled = _pool_features(frame, found.by, pool_segments)
     whole = measure_trend(pooled, average=length, watermark=watermark, step=found.window)
     parts = frame if found.by else None
-    hit = {
+    told = [
         name for incident in (alerts.incidents if alerts is not None else ()) for name in incident.features
-    }
-    shown = sorted(order, key=lambda name: name not in hit)[:PANELS]  # what an incident names is drawn
+    ]
+    worst = {name: place for place, name in enumerate(dict.fromkeys(told))}
+    shown = sorted(order, key=lambda name: worst.get(name, len(worst)))[:PANELS]  # incidents first
     figure = draw_trends(whole.frame, parts, by=found.by, alerts=alerts, features=shown)
     text = f"Percent of events. Dots: {found.window} windows; line: moving average over {length}"
     text += "; pale: each segment" if found.by else ""
@@ -310,7 +311,8 @@ def _tell_remarks(alerts: Alerts) -> list[dict[str, Any]]:
 
 def _list_steps(alerts: Alerts) -> list[dict[str, Any]]:
     """The runbook's entries that the alerts name, as HTML."""
-    states = {one.state for one in (*alerts.incidents, *alerts.mix_shifts, *alerts.overall_drops)}
+    states = {incident.state for incident in alerts.incidents}
+    states |= {alert.state for alert in (*alerts.mix_shifts, *alerts.overall_drops)}
     used = {RUNBOOK[state] for state in states}
     return [
         {

@@ -136,8 +136,15 @@ def test_features_are_those_of_the_first_run(tmp_path: Path) -> None:
     wider = make_log(5).assign(rating=1.0)
     update(tmp_path, wider)
     assert open_history(tmp_path).read()["feature"].unique().tolist() == ["price"]
-    with pytest.raises(BadInput, match="no column for features"):
-        update(tmp_path, make_log(6).drop(columns="price").assign(rating=1.0))
+
+
+def test_a_feature_that_vanished_is_kept_as_covered_nowhere(tmp_path: Path) -> None:
+    """Else the night's run would fail, and nothing would raise an alert."""
+    update(tmp_path, make_log(5))
+    done = update(tmp_path, make_log(6).drop(columns="price").assign(rating=1.0))
+    assert any("covered nowhere: 'price'" in note for note in done.notes)
+    last = open_history(tmp_path).read(unfinished=True).sort_values("window").iloc[-1]
+    assert (last["feature"], last["coverage"]) == ("price", 0.0)
 
 
 def test_a_damaged_history_is_told(tmp_path: Path) -> None:

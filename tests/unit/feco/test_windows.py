@@ -87,3 +87,9 @@ def test_moments_are_read_in_every_form() -> None:
     for wrong in (5, None, "noon", pd.NaT):
         with pytest.raises(BadInput, match="since must be a date"):
             as_second(wrong, "since")
+
+
+def test_a_length_that_is_none_is_told_by_the_name_it_was_given() -> None:
+    for name in ("window", "late"):
+        with pytest.raises(BadInput, match=f"{name} must be a length such as '10m'.*Got '90'"):
+            parse_window("90", name)

@@ -147,7 +147,7 @@ class CatBoostRanker(TreeRanker):
 
     def _check_settings(self) -> None:
         need_library("catboost", "CatBoostRanker")
-        self._collect(True)
+        self._collect(False)  # what it can watch matters only where there is something to watch
         metric(self.metric)
 
     def _collect(self, watching: bool) -> tuple[dict[str, Any], int, int | None]:

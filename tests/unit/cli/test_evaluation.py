@@ -126,7 +126,7 @@ def test_the_same_name_again_is_another_seed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "start"), [("latex", "% \\use"), ("markdown", "| method"), ("html", "<div")]
+    ("format", "start"), [("latex", "% \\use"), ("markdown", "| method"), ("html", "<!doctype html>")]
 )
 def test_formats(folder: Path, format: str, start: str) -> None:
     result = run("compare", folder / "test.txt", "--scores", f"a={folder / 'plain.txt'}", "--format", format)

@@ -66,7 +66,7 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_1(tmp_path: Path) -> None
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr == (
-        f"error: {tmp_path}/rows.txt:1: feature 7 is 'NULL'. Pass missing='NULL' to read it as missing.\n"
+        f"error: {tmp_path}/rows.txt:1: feature 7 is 'NULL'. Pass --missing NULL to read it as missing.\n"
     )
     assert run("inspect", tmp_path / "rows.txt", "--missing", "NULL").returncode == 0
 

@@ -116,7 +116,7 @@ def test_a_slice_shares_memory_with_the_whole(mixed: RankingData) -> None:
 def test_features_are_selected_by_name_or_place(mixed: RankingData) -> None:
     assert mixed.select(["f2"]).X[:, 0].tolist() == [10, 12, 11, 14, 13]
     assert mixed.select([1, 0]).feature_names == ("f2", "f1")
-    with pytest.raises(UnknownName, match=r"no feature 'f3'; did you mean"):
+    with pytest.raises(UnknownName, match=r"no feature 'f3'; Known: f1, f2"):
         mixed.select(["f3"])
 
 

@@ -319,5 +319,5 @@ def test_the_command_writes_rows_and_prints_the_report(tmp_path: Path) -> None:
     assert "the counts add up" in shown.output
     assert pd.read_parquet(out)["label"].tolist() == [0.0, 4.0, 0.0]
     machine = CliRunner().invoke(app, [*common, "--json", "--unsuccessful", "negatives", "--memory", "1GB"])
-    assert json.loads(machine.output)["outcomes"]["unmatched"] == 1
+    assert json.loads(machine.stdout)["outcomes"]["unmatched"] == 1
     assert CliRunner().invoke(app, [*common, "--grade", "click"]).exit_code == 2

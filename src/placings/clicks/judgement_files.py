@@ -12,7 +12,7 @@ from typing import Any
 
 from placings.clicks.tally import Tally
 from placings.data.streams import iterate_blocks
-from placings.errors import BadFile, BadInput, UnknownName
+from placings.errors import BadFile, BadInput, UnknownName, option
 
 PARTS: dict[str, tuple[str, ...]] = {  # small letters, in order of preference; spaces and - count as _
     "query": ("query", "query_text", "keyword", "keywords", "search_term", "search_query", "user_query", "q"),
@@ -107,7 +107,7 @@ def combine_grades(judged: Judgements, repeated: str, tally: Tally) -> dict[tupl
                 if repeated == "refuse":
                     raise BadInput(
                         f"query {query!r} judges {item!r} {many[0]:g} and {many[1]:g}. Keep one, or pass "
-                        "repeated='mean', 'max' or 'last'."
+                        f"{option('repeated', value='mean')}, 'max' or 'last'."
                     )
         combined[query, item] = many[-1] if len(set(many)) == 1 else _choose_grade(many, repeated)
     return combined

@@ -34,7 +34,7 @@ from placings.clicks.schema import (
 from placings.clicks.snapshots import join_snapshots, open_snapshots
 from placings.data.engines import Engine, Source, Table, told_as_ours
 from placings.data.streams import write_atomically
-from placings.errors import BadFile, BadInput, UnknownName
+from placings.errors import BadFile, BadInput, UnknownName, option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,7 +187,9 @@ def join_logs(
         if value not in known:
             raise UnknownName(name, str(value), known)
     if group == "query" and truth is not None:
-        raise BadInput("truth tells of single searches. Got group='query'. Leave one of them out.")
+        raise BadInput(
+            f"truth tells of single searches. Got {option('group', value='query')}. Leave one of them out."
+        )
     chosen = check_grades(grades)
     seconds = {
         "window": parse_seconds(window, "window"),

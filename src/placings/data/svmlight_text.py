@@ -93,7 +93,7 @@ def _encode_ids(data: RankingData) -> RankingData:
                 PlacingsWarning,
                 stacklevel=3,
             )
-    return replace(data, **changed) if changed else data  # type: ignore[arg-type]
+    return replace(data, **changed) if changed else data
 
 
 def _iterate_lines(data: RankingData, missing: str) -> Iterator[bytes]:

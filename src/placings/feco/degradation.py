@@ -10,7 +10,7 @@ import numpy as np
 
 from placings.arrays import Bools, Floats
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 from placings.evaluation.importance import Importance
 from placings.evaluation.scoring import name_metrics
 from placings.evaluation.significance import check_count, check_share, mean_known
@@ -115,7 +115,9 @@ def degrade(
     trained = None if train is None else as_ranking(train, "train")
     if "train+test" in places:
         if trained is None:
-            raise BadInput("where='train+test' retrains, so it needs train. Got None.")
+            raise BadInput(
+                f"{option('where', value='train+test')} retrains, so it needs {option('train')}. Got none."
+            )
         subject.check_clonable()
     judge = Judge(data, metrics, metric, options, bootstrap, seed)
     known = weigh_features(subject, importance, trained if trained is not None else data)
@@ -329,7 +331,7 @@ def _list_places(where: str | Sequence[str]) -> tuple[str, ...]:
     places = (where,) if isinstance(where, str) else tuple(where)
     for place in places:
         if place not in WHERE:
-            raise UnknownName("place to take coverage away (where=)", str(place), WHERE)
+            raise UnknownName(f"place to take coverage away ({option('where')})", str(place), WHERE)
     if not places or len(set(places)) != len(places):
         raise BadInput(f"where must be 'test', 'train+test' or a list of both. Got {where!r}.")
     return places

@@ -11,7 +11,7 @@ import numpy as np
 
 from placings.arrays import Bools, Floats
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 from placings.evaluation.rendering import (
     Cell,
     Grid,
@@ -320,7 +320,7 @@ def _read_frame(given: Any, columns: Sequence[str], what: str, notes: list[str])
         if key in found:
             raise BadInput(
                 f"{what} has several rows of feature {key[0]!r} in {'/'.join(key[1]) or 'all'}. "
-                "Name all its segment columns in by=."
+                f"Name all its segment columns in {option('by')}."
             )
         share = float(row["coverage"])
         if not math.isnan(share) and not 0.0 <= share <= 1.0:

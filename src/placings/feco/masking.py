@@ -18,7 +18,7 @@ from placings.arrays import AnyArray, Bools, Floats, Ints
 from placings.data.checks import Matrix
 from placings.data.quality import COVERAGE_RULES
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
+from placings.errors import BadInput, UnknownName, option
 from placings.metrics.order import count_by_query
 
 UNITS = ("event", "row")
@@ -78,7 +78,7 @@ def check_value(value: Any, rule: Rule) -> float:
     if bool(find_covered(np.array([number]), rule)[0]):
         raise BadInput(
             f"value {number:g} counts as covered by the rule {rule!r}, so nothing would go dark. "
-            "Pass value=float('nan'), or another rule."
+            f"Pass {option('value', value=np.nan)}, or another rule."
         )
     return number
 

@@ -316,7 +316,7 @@ def _finish(
         shown = ", ".join(map(repr, negative[:8])) + (" …" if len(negative) > 8 else "")
         warned.append(
             f"{len(negative)} features have negative values, which the rule 'positive' never counts as "
-            f"covered: {shown}. Use rule='non_zero' for signed features."
+            f"covered: {shown}. Use {option('rule', value='non_zero')} for signed features."
         )
     for message in warned:
         warnings.warn(message, PlacingsWarning, stacklevel=3)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from placings.arrays import Floats, Ints
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, PlacingsWarning
+from placings.errors import BadInput, PlacingsWarning, setting
 from placings.losses import Loss
 from placings.metrics import Metric
 from placings.training.batches import Deck
@@ -260,8 +260,8 @@ def _say_diverged(job: Job, data: RankingData, trace: Trace, start: int, trouble
     if wild:
         found += f"; {wild[0]} is not finite any more"
     return (
-        f"the {what} is {value} at step {step + 1}, {found}. Lower lr, clip gradients (clip=1.0), or "
-        "transform the features (transform='cdf' bounds them)."
+        f"the {what} is {value} at step {step + 1}, {found}. Lower lr, clip gradients "
+        f"({setting('clip', 1.0)}), or transform the features ({setting('transform', 'cdf')} bounds them)."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from placings.cli.main import run
 
-SEARCHES, CITIES, TRIALS = 900, 3000, 2
+SEARCHES, CITIES, TRIALS = 900, 3000, 1
 NETWORK = {"hidden": (8,), "steps": 4, "check_every": 2, "batch": 8, "draws": 0, "members": 1}
 STUDY = {
     "hashed": 2**8, "tree_hashed": 2**5, "rounds": 5, "slow_rounds": 3, "trials": 1, "steps": 3,

@@ -22,7 +22,7 @@ demo: $(STAMP)  ## the main job: real places, a simulated log, rankers compared,
 	@$(BIN)/placings demo --out out/demo
 
 test: $(STAMP)  ## the tests that a change must pass
-	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=15
 
 test-portable: $(STAMP)  ## the numeric tests as a CPU without this one's vector instructions computes, on 1 and 2 threads
 	$(BIN)/python tests/portable.py

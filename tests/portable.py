@@ -143,7 +143,7 @@ def run_tests(threads: int, suites: list[str], options: list[str]) -> int:
         return proved
     workers = max(1, (os.cpu_count() or 1) // threads)
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "--durations=10"]
-    parallel = ["-n", str(workers), "--dist", "loadfile"]
+    parallel = ["-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
     start = time.monotonic()
     status = subprocess.run(
         [*command, *parallel, *suites, *options], env=environment, cwd=ROOT, check=False

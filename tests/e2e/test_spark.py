@@ -126,7 +126,13 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+CORE = ("rows", "mean and median", "the first three", "segments with NULL", "days in Berlin", "a sample")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [*CORE, *(pytest.param(one, marks=pytest.mark.slow) for one in QUESTIONS if one not in CORE)],
+)
 def test_duckdb_and_spark_agree(spark: Any, parquet: str, question: str) -> None:
     ours, theirs = ask_both(spark, parquet, **QUESTIONS[question])
     assert (ours.engine, theirs.engine) == ("duckdb", "pyspark")
@@ -178,7 +184,8 @@ def test_csv_is_read_alike(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "plan",
-    [Plan(4, 60, 2), Plan(2, 10, 3, "random", seed=5), Plan(1, 10, 20, "stratified"),
+    [Plan(4, 60, 2), pytest.param(Plan(2, 10, 3, "random", seed=5), marks=pytest.mark.slow),
+     pytest.param(Plan(1, 10, 20, "stratified"), marks=pytest.mark.slow),
      Plan(1, 10, 20, "stratified", strata=("region",))],
     ids=lambda plan: plan.describe(),
 )  # fmt: skip

@@ -159,6 +159,7 @@ def render():
     return "".join(parts) + TAIL
 
 
+@pytest.mark.slow  # it asks ranx too, which compiles itself for half a minute where nothing is cached yet
 def test_the_page_says_what_the_libraries_do():
     page = render()
     if os.environ.get("PLACINGS_UPDATE") == "1":

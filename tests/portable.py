@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PRINTED = (  # numbers that stand as text in docstrings, pages and tutorials
     "the_examples_of_a_module_run",
     "the_sessions_of_a_page_print_what_they_show",
-    "a_tutorial_runs_and_prints_what_its_page_shows",
+    "a_tutorial_runs_by_its_documented_command_and_prints_what_its_page_shows",
 )
 SUITES = [
     *(f"tests/unit/{room}" for room in ("metrics", "losses", "transforms", "training", "rankers", "data")),

@@ -229,24 +229,3 @@ def test_another_run_in_the_folder_is_replaced_by_the_flag_that_the_error_names(
     (tmp_path / "o" / "checkpoint.safetensors").write_bytes(b"of the other run")
     assert call(3, "--overwrite") is None
     assert len(json.loads((tmp_path / "o" / "history.json").read_text())["loss"]) == 3
-
-
-def test_no_flag_is_shown_as_taking_a_value() -> None:
-    import typer.main
-
-    def walk(command: object, path: list[str]) -> list[list[str]]:
-        inner = getattr(command, "commands", {})
-        return [path, *(one for name, each in inner.items() for one in walk(each, [*path, name]))]
-
-    command = typer.main.get_command(app)
-    for path in walk(command, []):
-        found = command
-        for name in path:
-            found = found.commands[name]
-        params = found.get_params(found.make_context("x", [], resilient_parsing=True))
-        flags = [each for each in params if getattr(each, "is_flag", False)]
-        assert flags  # --help at least
-        assert [each.name for each in flags if each.metavar != ""] == [], path
-    shown = CliRunner().invoke(app, ["inspect", "--help"], env={"COLUMNS": "200"}).output
-    assert "--no-cache" in shown
-    assert "bool" not in shown.lower()

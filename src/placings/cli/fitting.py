@@ -178,9 +178,9 @@ def check_fit(
         check_folder(tensorboard, "--tensorboard")
         check_library("tensorboard", "a TensorBoard log", "tensorboard", "tensorboard")
     if chosen.get("coverage_limits") is not None:
-        from placings.feco.limits import read_limits
+        from placings.feco.references import take_limits
 
-        read_limits(Path(chosen["coverage_limits"]))
+        take_limits(Path(chosen["coverage_limits"]))
     check_parts(data, chosen)
     check_inputs(data, chosen.get("valid"), chosen.get("test"))
     return folder

@@ -16,7 +16,7 @@ from torch import nn
 
 import placings as pg
 from placings.data.ranking import RankingData
-from placings.errors import BadFile, BadInput
+from placings.errors import BadFile, BadInput, OneQuery
 from placings.rankers.linear import LinearRanker
 from placings.rankers.presets import OF_LARGE, PRESETS
 from placings.training.layers import RowDropout
@@ -176,9 +176,11 @@ def test_rows_without_queries_are_one_list_however_many(
     data: RankingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranker = pg.NeuralRanker(transform="query_minmax", hidden=[4], steps=5, random_state=0).fit(data)
-    expected = ranker.predict(data.X)
+    with pytest.warns(OneQuery):
+        expected = ranker.predict(data.X)
     monkeypatch.setattr("placings.training.loop.ROWS_AT_ONCE", 7)
-    np.testing.assert_allclose(ranker.predict(data.X), expected, rtol=1e-6, atol=1e-6)
+    with pytest.warns(OneQuery):
+        np.testing.assert_allclose(ranker.predict(data.X), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_contributions_of_a_linear_network_are_its_terms(data: RankingData) -> None:
@@ -308,6 +310,9 @@ UNFIT = {
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore::placings.errors.PlacingsWarning"
+)  # its data know no queries, and `Called`
 @pytest.mark.parametrize(
     "check",
     [

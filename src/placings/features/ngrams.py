@@ -107,9 +107,10 @@ class CountedNgrams(_Ngrams):
         from sklearn.feature_extraction.text import CountVectorizer
 
         texts = rows.texts(self.column, self.fold)
-        if not any(texts.values):
-            return replace(self, vocabulary=())
         counter = CountVectorizer(**self._settings)
+        take_apart = counter.build_analyzer()
+        if not any(take_apart(text) for text in texts.values):  # no text, or blanks only
+            return replace(self, vocabulary=())
         counted = counter.fit_transform(texts.values)
         times = np.bincount(texts.codes, minlength=len(texts.values)).astype(np.float64)
         total = counted.T @ times

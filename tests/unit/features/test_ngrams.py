@@ -51,6 +51,13 @@ def test_no_text_gives_no_vocabulary() -> None:
     assert features.transform({"name": ["Ulm"], "query": ["x"]}).shape == (1, 3)
 
 
+@pytest.mark.parametrize("name", [" ", "\t \n", ""])
+def test_blanks_alone_give_no_vocabulary(name: str) -> None:
+    features = FeatureSet([CountedNgrams("name")]).fit({"name": [name, None]})
+    assert features.names == []
+    assert features.transform({"name": [name, "Ruh"]}).shape == (2, 0)
+
+
 def test_folding_makes_accents_equal() -> None:
     folded = FeatureSet([HashedNgrams("name", buckets=64, fold=True)]).fit({"name": ["x"]})
     found = folded.transform({"name": ["Zürich", "ZURICH"]}).toarray()

@@ -73,14 +73,14 @@ def say_history(result: Mapping[str, Any]) -> str:
 
 
 def say_steps(result: Mapping[str, Any]) -> str:
-    """How long the thesis' networks were trained here, beside their presets."""
+    """How long the thesis' networks were trained here, beside their presets; nothing where there are none."""
     settings = result.get("settings") or {}
     steps, group = settings.get("steps"), settings.get("group_steps")
-    if not steps or (steps >= PRESET_STEPS and (group or 0) >= PRESET_STEPS):
+    if not result.get("variants") or not steps or min(steps, group or steps) >= PRESET_STEPS:
         return ""
     return (
-        f"Trained for {steps:,} steps (groupwise: {group:,}), where the presets have {PRESET_STEPS:,}: these "
-        "are lower bounds. --full trains them as long as the presets say."
+        f"The thesis' networks were trained for {steps:,} steps (groupwise: {group:,}), where the presets have "
+        f"{PRESET_STEPS:,}: these rows tell of short training. --full trains as long as the presets say."
     )
 
 

@@ -73,14 +73,6 @@ def _list_models(
     return Grid(tuple(header), tuple(table), tuple(notes))
 
 
-def _say_steps(result: Mapping[str, Any]) -> str:
-    return (
-        f"Networks: {told[0].lower()}{told[1:]}"
-        if (told := say_steps(result)) and result.get("variants")
-        else ""
-    )
-
-
 def _measure(row: Mapping[str, Any], end: str, best: float) -> list[Cell]:
     value = _number(row, f"mrr{end}")
     low, high = _number(row, f"difference_low{end}"), _number(row, f"difference_high{end}")
@@ -282,14 +274,14 @@ def _head(title: str, mark: str, format: str, *, level: int = 2) -> str:
 
 SECTIONS: dict[str, Callable[[Mapping[str, Any]], Grid | None]] = {
     "Models (Table 6.1)": lambda result: _list_models(
-        result.get("models", []), more=(say_history(result), _say_steps(result))
+        result.get("models", []), more=(say_history(result), say_steps(result))
     ),
     "Slices known before the click, the worst first": _list_slices("slices"),
     "Query length (Table 6.4)": _list_bands,
     "Why n-grams fail on long queries": _list_why,
     "Default against tuned (Table 6.2)": _list_tuned,
     "Networks (Table 6.3)": lambda result: _list_models(
-        result.get("variants", []), "network", (_say_steps(result),)
+        result.get("variants", []), "network", (say_steps(result),)
     ),
     "No location in the test data (Figure 6.15)": _list_hidden,
     "Depth (how many are re-ranked)": _list_depth,

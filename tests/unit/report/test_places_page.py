@@ -181,7 +181,9 @@ def test_slices_that_lose_on_clicks_only_are_in_the_headline_of_text_and_page(tm
     assert "None of 1 slice loses on clicks." in list_verdict(seen)
 
 
-def test_a_table_says_how_long_networks_trained_and_who_only_gave_the_engines_order() -> None:
+def test_a_table_says_how_long_networks_trained_and_who_only_gave_the_engines_order(
+    tmp_path: Path,
+) -> None:
     from placings.studies.places_tables import render_study
 
     rows = [make_row("engine", 0.78, None), make_row("groupwise", 0.78, None), make_row("deep", 0.79, None)]
@@ -193,6 +195,9 @@ def test_a_table_says_how_long_networks_trained_and_who_only_gave_the_engines_or
     assert "deep puts" not in text
     full = render_study({**result, "settings": {"steps": 15_000, "group_steps": 15_000}})
     assert "steps" not in full
+    demo = write_places_page(tmp_path / "demo.html", {**result, "variants": []}, brief=True)
+    assert "15,000" not in demo.read_text()  # no network of the thesis, nothing to say of it
+    assert "where the presets have 15,000" in write_places_page(tmp_path / "all.html", result).read_text()
 
 
 def test_a_table_says_as_of_when_past_clicks_were_counted() -> None:

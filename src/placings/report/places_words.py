@@ -79,8 +79,8 @@ def say_steps(result: Mapping[str, Any]) -> str:
     if not result.get("variants") or not steps or min(steps, group or steps) >= PRESET_STEPS:
         return ""
     return (
-        f"The thesis' networks were trained for {steps:,} steps (groupwise: {group:,}), where the presets have "
-        f"{PRESET_STEPS:,}: these rows tell of short training. --full trains as long as the presets say."
+        f"The thesis' networks were trained for {steps:,} steps (groupwise: {group:,}), where the presets "
+        f"have {PRESET_STEPS:,}: these rows tell of short training. --full trains as long as the presets say."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +292,16 @@ def stop_at(place: int, number: int = signal.SIGINT) -> Callable[[int], None]:
             signal.raise_signal(number)
 
     return interrupt
+
+
+@pytest.fixture(autouse=True)
+def _usual_signals() -> Iterator[None]:
+    """Signals as a new process has them: PySpark, started by another test, leaves a handler of its own."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("place", [1, 8, 10, 17])  # the first, between checkpoints, at a check, the last

@@ -20,10 +20,9 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from placings.clicks.simulation import ShopLog, make_shop_log
-from placings.feco.alerts import Alerts, find_alerts
-from placings.feco.incidents import Incident
+from placings.feco.alerts import Alerts, Incident, find_alerts
 from placings.feco.score import coverage
+from placings.simulate.shop_log import ShopLog, make_shop_log
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from placings.core.threads import count_threads
 from placings.feco.score import coverage
-from placings.threads import count_threads
 
 LIST, CHUNK = 20, 100_000
 MODES: dict[str, dict[str, Any]] = {
@@ -155,7 +155,7 @@ def run(rows: int, features: int, repeat: int, spark: bool) -> dict[str, Any]:
 
 def time_spark(path: Path, features: int, repeat: int) -> dict[str, Any]:
     """Seconds on a local Spark session, whose start is not counted; the counts must be DuckDB's."""
-    from placings.data.engines import start_spark
+    from placings.data.backends import start_spark
 
     note("Spark")
     session = start_spark()

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 import placings as pg
-from placings.data.synthetic import Synthetic
 from placings.losses import find_loss
 from placings.rankers.assembly import build_network
 from placings.rankers.presets import settle
+from placings.simulate.rankings import Synthetic
 from placings.training.loop import score_rows, train
 from placings.training.optimizers import find_mixtures
 from placings.training.plans import Plan

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.threads import count_threads
+from placings.core.threads import count_threads
 
 SHOWN, CHUNK, ITEMS = 10, 50_000, 200_000
 BROKEN = 0.02
@@ -135,7 +135,7 @@ def _draw_words(rng: np.random.Generator) -> list[str]:
 def join_once(folder: Path, memory: str, unsuccessful: str) -> dict[str, Any]:
     """In this process: seconds, peak memory and the report."""
     start = time.perf_counter()
-    from placings.clicks.sessions import join_logs
+    from placings.logs.joins import join_logs
 
     logs = (folder / "searches.parquet", folder / "actions.parquet")
     with join_logs(*logs, memory=memory, unsuccessful=unsuccessful) as joined:
@@ -165,8 +165,8 @@ def compare_spark(searches: int) -> dict[str, Any]:
     """Rows and report of both engines on a smaller log; raises where they differ."""
     from pandas.testing import assert_frame_equal
 
-    from placings.clicks.sessions import join_logs
-    from placings.data.engines import start_spark
+    from placings.data.backends import start_spark
+    from placings.logs.joins import join_logs
 
     session = start_spark()
     try:

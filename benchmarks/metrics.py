@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from placings.core.threads import count_threads
 from placings.metrics import measure
-from placings.threads import count_threads
 
 NAMES = ["ndcg@10", "mrr@10", "map@10"]
 Values = dict[str, np.ndarray]

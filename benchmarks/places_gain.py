@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from placings.evaluation.search_kinds import describe_searches
 from placings.places.engines.sqlite import SqliteEngine, build_index
-from placings.places.simulation import simulate_log
 from placings.places.sources import read_places
-from placings.report.places_words import say_history, say_served
+from placings.report.places_page import say_history, say_served
+from placings.rerank.search_kinds import describe_searches
+from placings.simulate.places_log import simulate_log
 from placings.studies.places import DEFAULT, judge_default
 from placings.studies.places_measures import describe_models, judge_slices
 from placings.studies.places_models import ENGINE, Desk, judge_engine

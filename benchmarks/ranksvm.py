@@ -28,9 +28,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import placings as pg
+from placings.core.threads import count_threads
 from placings.data.ranking import RankingData
 from placings.rankers.linear import LinearRanker
-from placings.threads import count_threads
 
 COLUMNS = 2**20
 STORED = 50  # words of a row

@@ -22,15 +22,15 @@ from pathlib import Path
 import numpy as np
 
 from places_engine import DATA, cut, read_pairs
-from placings.evaluation.significance import bootstrap_means
-from placings.places.engines import sqlite_scoring
+from placings.core.statistics import bootstrap_means
+from placings.places.engines import sqlite as sqlite_scoring
 from placings.places.engines.sqlite import SqliteEngine, build_index
-from placings.places.people import Behaviour
 from placings.places.place import Place
-from placings.places.preset import place_features
-from placings.places.reranking import Reranker, load_reranker
-from placings.places.simulation import simulate_log
+from placings.places.presets import place_features
 from placings.places.sources import read_geonames, read_places
+from placings.rerank.reranker import Reranker, load_reranker
+from placings.simulate.people import Behaviour
+from placings.simulate.places_log import simulate_log
 from placings.studies.places_parts import cut_parts
 from placings.studies.places_reranker import fit_reranker
 from placings.studies.places_settings import Settings

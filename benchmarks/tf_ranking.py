@@ -50,7 +50,7 @@ import numpy as np
 import torch
 
 import placings as pg
-from placings.arrays import Floats
+from placings.core.arrays import Floats
 from placings.data.ranking import RankingData
 from placings.losses import approx_ndcg_loss, find_loss
 from placings.metrics import metric

@@ -28,7 +28,7 @@ from placings.features.spec import KINDS, Feature, FeatureSet
 from placings.features.standing import Standing
 from placings.features.text import TextShape
 from placings.features.time import Clock
-from placings.places.preset import place_features
+from placings.places.presets import place_features
 
 FEATURES: list[Feature] = [
     Clock("Europe/Berlin", zone_column="zone"),

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.metrics import METRICS, kernels, measure, metric
 
 SPECS = [f"{name}{cutoff}" for name in METRICS for cutoff in ("", "@1", "@3")]

@@ -12,8 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from placings.core.errors import BadBundle, BadInput, OneQuery, PlacingsError, PlacingsWarning
 from placings.data.ranking import RankingData
-from placings.errors import BadBundle, BadInput, OneQuery, PlacingsError, PlacingsWarning
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
 from placings.rankers.catalogue import CHOICES, CLASSES, FAMILIAR, find_class, make_ranker
@@ -342,7 +342,7 @@ def test_weights_that_score_differently_are_refused(
     """A bundle whose checksums are right but whose weights are another model's."""
     if not learns(fitted):
         return  # has no weights
-    from placings.bundle import read_bundle, write_bundle
+    from placings.core.bundle import read_bundle, write_bundle
 
     fitted.save(tmp_path / "model")
     other = clone(fitted).fit(train.replace(y=3 - train.y))

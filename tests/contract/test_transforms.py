@@ -17,13 +17,13 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
 from placings.transforms import TRANSFORMS, Transform, make_transform
 
 Array = np.ndarray[Any, Any]
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}
-pytestmark = pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # query_minmax without qid
+pytestmark = pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # query_minmax without qid
 
 NAMES = list(TRANSFORMS)
 SINGLE = [name for name in NAMES if name != "query_minmax"]  # a value alone decides, not its query

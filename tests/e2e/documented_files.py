@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 import placings as pg
-from placings.clicks.outages import Outage
-from placings.clicks.simulation import make_shop_log, write_shop_log
 from placings.places.engines.sqlite import SqliteEngine, build_index
 from placings.places.place import Place
-from placings.places.simulation import simulate_log
+from placings.simulate.places_log import simulate_log
+from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
 
 TOWNS = {
     "Karlsruhe": (49.0, 8.4, 300_000),

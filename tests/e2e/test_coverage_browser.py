@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placings.clicks.outages import Outage
-from placings.clicks.simulation import make_shop_log, write_shop_log
+from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
 
 PLACINGS = Path(sys.executable).parent / "placings"
 COUNTED = (

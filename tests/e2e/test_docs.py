@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import placings
-from placings.errors import BadFile, EmptyFile, PlacingsWarning, TruncatedFile
+from placings.core.errors import BadFile, EmptyFile, PlacingsWarning, TruncatedFile
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

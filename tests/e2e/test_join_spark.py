@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.clicks.sessions import join_logs
-from placings.data.engines import start_spark
+from placings.data.backends import start_spark
+from placings.logs.joins import join_logs
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

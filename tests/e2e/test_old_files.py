@@ -11,7 +11,7 @@ import pytest
 
 import placings as pg
 from placings.places.place import Hit, Place
-from placings.places.reranking import load_reranker
+from placings.rerank.reranker import load_reranker
 
 HOME = Path(__file__).parents[1] / "fixtures" / "v1"
 MODELS = sorted(path.name for path in (HOME / "models").iterdir())

@@ -18,8 +18,8 @@ import pytest
 import torch
 
 import placings as pg
+from placings.core.errors import PlacingsError
 from placings.data.ranking import RankingData
-from placings.errors import PlacingsError
 from placings.transforms import Mixture
 
 COMMON: dict[str, Any] = {

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.data.engines import open_source, start_spark
-from placings.errors import BadFile, BadInput, PlacingsWarning
-from placings.feco.plans import plan_errors
-from placings.feco.sampling import Plan, sample_events
+from placings.core.errors import BadFile, BadInput, PlacingsWarning
+from placings.data.backends import open_source, start_spark
+from placings.feco.sampling import Plan, plan_errors, sample_events
 from placings.feco.score import coverage
 
 pd = pytest.importorskip("pandas")
@@ -231,7 +230,7 @@ def test_an_ibis_table_stays_on_its_engine(spark: Any, parquet: str) -> None:
 
 def test_without_java_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
-        "import placings.data.engines as e, sys\n"
+        "import placings.data.backends as e, sys\n"
         "try: e.start_spark()\n"
         "except e.BadInput as error: print(error)\n"
     )

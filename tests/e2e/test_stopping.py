@@ -128,12 +128,12 @@ def test_a_tree_says_that_nothing_is_kept(rows: Path, tmp_path: Path) -> None:
             "the finished cells are in o/cells; the same command goes on.",
         ),
         (
-            "placings.studies.coverage_drop.run_study",
+            "placings.studies.coverage_drop.study_coverage_drop",
             ["reproduce", "coverage-drop", "--out", "o"],
             "the finished cells are in o/cells; the same command goes on.",
         ),
         (
-            "placings.studies.places.run_study",
+            "placings.studies.places.study_places",
             ["places", "study", "PARQUET", "--out", "o"],
             "the finished cells are in o/cells; the same command goes on.",
         ),

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placings.clicks.json_lines import read_json_lines
-from placings.data.times import as_utc
-from placings.evaluation.log_facts import clean_rows
+from placings.core.times import as_utc
 from placings.features.columns import Rows
 from placings.feco.baselines import to_utc
+from placings.logs.facts import clean_rows
+from placings.logs.json_lines import read_json_lines
 
 pd = pytest.importorskip("pandas")
 

@@ -26,7 +26,7 @@ def list_cache(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Show what is kept, the last used first."""
-    from placings.data.cache import find_folder, find_limit, list_entries
+    from placings.data import find_folder, find_limit, list_entries
 
     entries = list_entries()
     total = sum(entry.bytes for entry in entries)
@@ -55,7 +55,7 @@ def list_cache(
 @app.command("path", epilog="Example: du -sh $(placings cache path)")
 def show_path() -> None:
     """Print the folder (set PLACINGS_CACHE to move it, PLACINGS_CACHE_LIMIT=5G to bound it)."""
-    from placings.data.cache import find_folder
+    from placings.data import find_folder
 
     typer.echo(str(find_folder()))
 
@@ -65,7 +65,7 @@ def clear(
     to: Annotated[str, typer.Option(help="Keep the last used up to this size, such as 500M or 2G.")] = "0",
 ) -> None:
     """Delete what is kept; the files it was read from stay as they are."""
-    from placings.data.cache import parse_size, prune_entries
+    from placings.data import parse_size, prune_entries
 
     dropped = prune_entries(parse_size(to))
     what = "1 entry" if len(dropped) == 1 else f"{len(dropped)} entries"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.core import BadInput, MissingExtra, UnknownName
 
 if TYPE_CHECKING:
-    from placings.rankers.estimator import Ranker
+    from placings.rankers import Ranker
 
 
 def check_folder(path: str | Path, option: str = "--out") -> Path:
@@ -42,7 +42,7 @@ def check_output(path: str | Path, option: str = "--out", endings: Sequence[str]
 
 def check_inputs(*paths: str | Path | None) -> None:
     """Refuse files that are not there or may not be read; folders are looked into when they are read."""
-    from placings.data.streams import check_file
+    from placings.core import check_file
 
     for path in paths:
         if path is not None and not Path(path).is_dir():
@@ -116,8 +116,8 @@ def check_choice(value: Any, known: Iterable[str], kind: str) -> None:
 
 def check_ranker(name: str, settings: dict[str, Any]) -> Ranker:
     """The unfitted ranker; a name, setting or value that cannot be trained with is refused now."""
-    from placings.errors import PlacingsError
-    from placings.rankers.catalogue import make_ranker
+    from placings.core import PlacingsError
+    from placings.rankers import make_ranker
 
     ranker = make_ranker(name, **settings)
     try:

@@ -54,8 +54,8 @@ def init_limits(
       placings coverage init events.parquet --event search_id --margin 0.05
       placings coverage init events.parquet --features top:20 --reference runs/first/model
     """
-    from placings.errors import BadFile
-    from placings.feco.references import make_limits
+    from placings.core import BadFile
+    from placings.feco import make_limits
 
     if out.exists() and not overwrite:
         raise BadFile(out, "is there already, perhaps edited. Name another with -o, or pass --overwrite.")
@@ -72,7 +72,7 @@ def init_limits(
     )  # fmt: skip
     limits.write(out)
     if as_json:
-        from placings.evaluation.rendering import write_json
+        from placings.core import write_json
 
         typer.echo(write_json(limits.to_dict()))
         return
@@ -116,8 +116,7 @@ def check_events(
       placings coverage check --reference runs/first/model events.parquet --event search_id
       placings coverage check 'logs/*.parquet' --limits limits.yaml --since 2024-02-01 --no-data warn --json
     """
-    from placings.feco.gate import check_coverage
-    from placings.feco.references import take_limits
+    from placings.feco import check_coverage, take_limits
 
     if (limits is None) == (reference is None):
         raise typer.BadParameter("name one of --limits and --reference.")
@@ -162,8 +161,8 @@ def print_verdict(verdict: Any, *, err: bool = False) -> None:
 def _write_page(
     html: Path, events: list[str], held: Any, verdict: Any, given: dict[str, Any], mark: Any
 ) -> None:
-    from placings.feco.score import coverage
-    from placings.report.coverage_page import write_coverage_page
+    from placings.feco import coverage
+    from placings.report import write_coverage_page
 
     counting = {"rule": held.rules, **held.counting, **given}
     if counting.get("time") is None:

@@ -21,14 +21,12 @@ from placings.cli.coverage_options import (
     takes_counting,
 )
 from placings.cli.printing import check_format, print_result
-from placings.errors import BadInput
+from placings.core import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.feco.alerts import Alerts
-    from placings.feco.exposure import Risk
-    from placings.feco.results import Coverage
+    from placings.feco import Alerts, Coverage, Risk
 
 
 class Where(StrEnum):
@@ -117,8 +115,8 @@ def degrade_model(
     import sys
 
     from placings.cli.loading import read_data, split_names
-    from placings.feco.degradation import degrade
-    from placings.rankers.bundles import load
+    from placings.feco import degrade
+    from placings.rankers import load
 
     places = ["test", "train+test"] if where is Where.both else [where.value]
     if "train+test" in places and train is None:
@@ -140,12 +138,12 @@ def degrade_model(
         random_state=seed, progress=sys.stderr.isatty(),
     )  # fmt: skip
     if figure is not None:
-        from placings.evaluation.runs import write_text
-        from placings.report.coverage_figures import draw_degradation
+        from placings.evaluation import write_text
+        from placings.report import draw_degradation
 
         write_text(figure, draw_degradation(found) + "\n")
     if as_json:
-        from placings.evaluation.rendering import write_json
+        from placings.core import write_json
 
         typer.echo(write_json(found.to_dict()))
         return
@@ -192,9 +190,8 @@ def estimate_cost(
       placings coverage risk runs/first/model judged.txt --today coverage/ --json
     """
     from placings.cli.coverage_history import read_coverage
-    from placings.feco.history import FILE, open_history
-    from placings.feco.score import coverage
-    from placings.rankers.bundles import load
+    from placings.feco import FILE, coverage, open_history
+    from placings.rankers import load
 
     given = counting.gather()
     filler = parse_number(value, "--value")
@@ -219,7 +216,7 @@ def estimate_cost(
         reading={"qid": qid, "label": label, "missing": missing},
     )  # fmt: skip
     if html is not None:
-        from placings.report.coverage_page import write_coverage_page
+        from placings.report import write_coverage_page
 
         write_coverage_page(html, found, title="Coverage at risk", risk=risk)
     if as_json:
@@ -247,8 +244,8 @@ def estimate_today(
     import sys
 
     from placings.cli.loading import read_data
-    from placings.feco.risk import estimate_risk
-    from placings.rankers.bundles import load
+    from placings.feco import estimate_risk
+    from placings.rankers import load
 
     ranker = load(Path(str(model)))
     data = read_data(labelled, models=[ranker], **(reading or {}))
@@ -275,7 +272,7 @@ def split_today(
 
     Without windows everything is today, and nothing is known of before.
     """
-    from placings.feco.references import find_finished
+    from placings.feco import find_finished
 
     frame = found.to_pandas()
     if "window" not in frame:
@@ -294,7 +291,7 @@ def split_today(
 
 def _pool(frame: pd.DataFrame | None, by: list[str]) -> pd.DataFrame | None:
     """One row a feature and segment: windows, and segments that the labelled data lack, together."""
-    from placings.feco.intervals import wilson_interval
+    from placings.feco import wilson_interval
 
     if frame is None:
         return None

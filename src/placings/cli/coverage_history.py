@@ -22,16 +22,12 @@ from placings.cli.coverage_options import (
     read_importances,
     takes_counting,
 )
-from placings.cli.printing import print_text
-from placings.cli.stopping import say_when_stopped
+from placings.cli.printing import print_text, say_when_stopped
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.feco.alerts import Alerts
-    from placings.feco.history import History
-    from placings.feco.results import Coverage
-    from placings.feco.trend import Trend
+    from placings.feco import Alerts, Coverage, History, Trend
 
 Store = Annotated[Path, typer.Option(help="Folder of the store; made if it is not there.", metavar="FOLDER")]
 
@@ -69,9 +65,8 @@ def update_trend(
       placings coverage trend 'logs/*.parquet' --event search_id --time ts --by region --since 2024-02-01
       placings coverage trend --store coverage/ --html coverage.html
     """
-    from placings.feco.history import open_history, update_history
-    from placings.feco.trend import measure_trend
-    from placings.report.coverage_page import multiply_window
+    from placings.feco import measure_trend, open_history, update_history
+    from placings.report import multiply_window
 
     check_page(html)
     check_average(average)
@@ -99,7 +94,7 @@ def update_trend(
     if html is not None:
         write_history_page(html, found, bound_watermark(found, counting.watermark), average, reference)
     if as_json:
-        from placings.evaluation.rendering import write_json
+        from placings.core import write_json
 
         frame = trend.frame.assign(window=trend.frame["window"].dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
         facts = {"update": None if done is None else done.to_dict(), "notes": list(trend.notes)}
@@ -152,11 +147,8 @@ def find_incidents(
       placings coverage alerts coverage/ --set min_drop=0.05 --set severe_drop=0.3 --json
     """
     from placings.cli.loading import parse_settings
-    from placings.errors import UnknownName
-    from placings.feco.alerts import find_alerts
-    from placings.feco.history import FILE, open_history
-    from placings.feco.judgements import AlertSettings
-    from placings.feco.score import coverage
+    from placings.core import UnknownName
+    from placings.feco import FILE, AlertSettings, coverage, find_alerts, open_history
 
     given = parse_settings(settings or [])
     for name in given:
@@ -178,13 +170,13 @@ def find_incidents(
         since=since, step=found.window,
     )  # fmt: skip
     if html is not None:
-        from placings.report.coverage_page import write_coverage_page
+        from placings.report import write_coverage_page
 
         write_coverage_page(
             html, found, title="Coverage alerts", watermark=mark, alerts=alerts, importances=weights
         )
     if as_json:
-        from placings.evaluation.rendering import write_json
+        from placings.core import write_json
 
         typer.echo(write_json(alerts.to_dict()))
     else:
@@ -198,9 +190,8 @@ def find_incidents(
 
 def read_coverage(history: History, **chosen: Any) -> Coverage:
     """What a store holds, as `coverage` gives it."""
-    from placings.errors import BadInput
-    from placings.feco.results import Coverage
-    from placings.feco.rules import find_rules
+    from placings.core import BadInput
+    from placings.feco import Coverage, find_rules
 
     frame = history.read(**{name: value for name, value in chosen.items() if value is not None})
     if not len(frame):
@@ -219,7 +210,7 @@ def pool_coverage(found: Coverage) -> pd.DataFrame:
     """The coverage frame of everything together."""
     import pandas as pd
 
-    from placings.feco.references import pool_segments
+    from placings.feco import pool_segments
 
     frame = found.to_pandas()
     if not found.by:
@@ -234,8 +225,8 @@ def draw_trend(trend: Trend, window: str) -> str:
     """A line a feature (and segment): raw windows as a sparkline, the last one, and the moving average."""
     import numpy as np
 
-    from placings.evaluation.rendering import Cell, Grid, render_grid
-    from placings.feco.results import draw_line
+    from placings.core import Cell, Grid, render_grid
+    from placings.feco import draw_line
 
     def percent(share: float) -> str:
         return "-" if share != share else f"{100 * share:.1f} %"
@@ -259,8 +250,8 @@ def write_history_page(
     html: Path, found: Coverage, mark: Any, average: str | None, reference: Path | None
 ) -> Alerts:
     """The page of a store: trends, movers, heat map, incidents."""
-    from placings.feco.alerts import find_alerts
-    from placings.report.coverage_page import write_coverage_page
+    from placings.feco import find_alerts
+    from placings.report import write_coverage_page
 
     weights = read_importances(reference)
     alerts = find_alerts(found, importances=weights, watermark=mark, step=found.window)

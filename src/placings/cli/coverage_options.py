@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from placings.errors import BadInput
+from placings.core import BadInput
 
 if TYPE_CHECKING:
-    from placings.feco.results import Coverage
-    from placings.feco.sampling import Plan
+    from placings.feco import Coverage, Plan
 
 
 class NoData(StrEnum):
@@ -218,7 +217,7 @@ def parse_sample(text: str, seed: int = 0) -> Plan:
     >>> parse_sample("8x10x5000").describe(), parse_sample("random:1000").describe()
     ('8 × 10 min × 5,000', 'random 1,000')
     """
-    from placings.feco.sampling import Plan
+    from placings.feco import Plan
 
     parts = text.lower().split("x")
     if len(parts) == 3 and all(part.strip().isdigit() for part in parts):
@@ -245,8 +244,7 @@ def bound_watermark(found: Coverage, watermark: str | None) -> Any:
     stopped."""
     import pandas as pd
 
-    from placings.feco.baselines import parse_time
-    from placings.feco.windows import parse_window
+    from placings.feco import parse_time, parse_window
 
     if watermark is not None or found.window is None or found.frame.empty:
         return find_watermark(watermark)
@@ -263,9 +261,9 @@ def read_importances(reference: Path | None) -> dict[str, float] | None:
     """Importances of a saved ranker's features: gain for trees, contributions on its sample for others."""
     if reference is None:
         return None
-    from placings.data.ranking import RankingData
-    from placings.evaluation.importance import rank_importance
-    from placings.rankers.bundles import load
+    from placings.data import RankingData
+    from placings.evaluation import rank_importance
+    from placings.rankers import load
 
     ranker = load(reference)
     if hasattr(ranker, "feature_importances"):

@@ -32,10 +32,9 @@ def demo(
       placings demo --places places.jsonl.gz
     """
     from placings.cli.checks import check_folder, check_inputs
-    from placings.cli.stopping import say_when_stopped
-    from placings.errors import MissingExtra
-    from placings.studies.places import MODEL
-    from placings.studies.places_demo import run_demo
+    from placings.cli.printing import say_when_stopped
+    from placings.core import MissingExtra
+    from placings.studies import MODEL, run_demo
 
     check_folder(out)
     check_inputs(places)
@@ -43,9 +42,8 @@ def demo(
         result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
     print_text("\n6. What to look at, and what to run next")
     try:
-        from placings.report.log_page import write_log_page
-        from placings.report.places_page import write_places_page
-        from placings.studies.places import read_rows
+        from placings.report import write_log_page, write_places_page
+        from placings.studies import read_rows
 
         page = write_places_page(out / "index.html", result, title="placings: the demo", brief=True)
         rows = read_rows(out / "rows.parquet")

@@ -15,11 +15,10 @@ from placings.cli.printing import check_format, print_result, print_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from placings.arrays import AnyArray, Floats
-    from placings.data.ranking import RankingData
-    from placings.evaluation.runs import RunFolder
-    from placings.evaluation.verdicts import Comparison
-    from placings.rankers.estimator import Ranker
+    from placings.core import AnyArray, Floats
+    from placings.data import RankingData
+    from placings.evaluation import Comparison, RunFolder
+    from placings.rankers import Ranker
 
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
@@ -111,7 +110,7 @@ def evaluate_files(
       placings evaluate MQ2008 --fold 1 --split test --model runs/first/model --json
     """
     from placings.cli.loading import read_config
-    from placings.evaluation.scoring import evaluate, give_scores
+    from placings.evaluation import evaluate, give_scores
 
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
@@ -125,7 +124,7 @@ def evaluate_files(
     _check(data, chosen, names, [chosen.get("scores")])
     rankers: list[Ranker] = []
     if chosen.get("model") is not None:
-        from placings.rankers.bundles import load
+        from placings.rankers import load
 
         rankers = [load(chosen["model"])]
     rows, together = read_rows(data, chosen, rankers)
@@ -220,9 +219,8 @@ def compare_files(
 
 
 def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
-    from placings.evaluation.comparison import check_comparing, compare
-    from placings.evaluation.scoring import give_scores
-    from placings.rankers.bundles import load
+    from placings.evaluation import check_comparing, compare, give_scores
+    from placings.rankers import load
 
     names = split_names(chosen.get("metrics", TABLE_METRICS))
     models, files = _parse_names(chosen.get("model")), _parse_names(chosen.get("scores"))
@@ -245,10 +243,9 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
 
 
 def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
-    from placings.cli.stopping import say_when_stopped
-    from placings.evaluation.comparison import check_comparing
-    from placings.evaluation.contest import CELLS, compare_trained, read_folds
-    from placings.evaluation.rendering import write_json
+    from placings.cli.printing import say_when_stopped
+    from placings.core import write_json
+    from placings.evaluation import CELLS, check_comparing, compare_trained, read_folds
 
     reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
     if "features" in reading:
@@ -294,7 +291,7 @@ def _make_entrants(names: list[str]) -> dict[str, Ranker]:
     """Rankers by their short names, and those of a best.yaml under the name of its folder."""
     from placings.cli.checks import check_ranker
     from placings.cli.loading import POSITIVE_WEIGHT, read_settings, read_tuned
-    from placings.errors import BadInput
+    from placings.core import BadInput
 
     entrants: dict[str, Ranker] = {}
     for name in names:
@@ -332,7 +329,7 @@ def _check(
 ) -> None:
     """Refuse what would fail after the work: metrics, rules, and paths that cannot be read or written."""
     from placings.cli.checks import check_choice, check_folder, check_inputs, check_metrics
-    from placings.metrics.order import EMPTY
+    from placings.metrics import EMPTY
 
     check_metrics(metrics)
     check_choice(None if chosen.get("empty") is None else str(chosen["empty"]), EMPTY, "empty rule")
@@ -343,7 +340,7 @@ def _check(
 
 def _check_slices(rows: RankingData, chosen: Mapping[str, Any]) -> None:
     """Refuse slices that the data do not have, before anything is scored."""
-    from placings.evaluation.slices import find_groups
+    from placings.evaluation import find_groups
 
     find_groups(_settings(chosen).get("slices"), [rows])
 
@@ -371,7 +368,7 @@ def read_rows(
 def _match_scores(
     file: Path, rows: RankingData, data: Path, chosen: Mapping[str, Any], together: bool
 ) -> Floats:
-    from placings.evaluation.score_files import read_scores, stands_together
+    from placings.evaluation import read_scores, stands_together
 
     found = read_scores(file)
     if found.qid is None and together:
@@ -430,8 +427,8 @@ def _start(
 
 
 def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> None:
-    from placings.errors import MissingExtra
-    from placings.report.result_page import render_result_page
+    from placings.core import MissingExtra
+    from placings.report import render_result_page
 
     run.log(
         {f"{method} {name}": mean for method, means in result.means.items() for name, mean in means.items()}
@@ -453,7 +450,7 @@ def _write_queries(
     import pyarrow as pa
     import pyarrow.csv
 
-    from placings.data.streams import write_atomically
+    from placings.core import write_atomically
 
     columns: dict[str, Any] = {"qid": pa.array([str(qid) for qid in qids.tolist()])}
     if fold is not None:
@@ -469,9 +466,9 @@ def _draw_ranks(
     run: RunFolder, methods: Mapping[str, Any], data: RankingData, chosen: Mapping[str, Any]
 ) -> str:
     """The rank of the first relevant item as a figure, where matplotlib is installed; its SVG text."""
-    from placings.errors import MissingExtra
-    from placings.evaluation.scoring import rank_distribution
-    from placings.report.rank_figures import draw_rank_distribution
+    from placings.core import MissingExtra
+    from placings.evaluation import rank_distribution
+    from placings.report import draw_rank_distribution
 
     least = chosen.get("min_items", 1)
     ranks = {

@@ -28,17 +28,16 @@ def export_model(
     """
     import json
 
-    from placings.bundle import read_bundle
     from placings.cli.caching import format_bytes
     from placings.cli.checks import check_output
-    from placings.rankers.bundles import load
-    from placings.rankers.neural import need_torch
+    from placings.core import read_bundle
+    from placings.rankers import load, need_torch
 
     check_output(out, "OUT")
     found = read_bundle(model, digest=digest).digest
     ranker = load(model, digest=found)
     need_torch()
-    from placings.rankers.export import export_ranker
+    from placings.rankers import export_ranker
 
     made = export_ranker(ranker, out, opset=opset, digest=found)
     if as_json:

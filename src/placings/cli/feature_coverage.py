@@ -36,7 +36,7 @@ from placings.cli.flags import PlainFlags
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
-    from placings.feco.results import Coverage
+    from placings.feco import Coverage
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -88,7 +88,7 @@ def show_coverage(
       placings coverage show events.parquet --features top:20 --reference runs/first/model --rule positive
       placings coverage show s3://logs/05-01/ --engine spark --sample 8x10x200000 --event search_id --time ts
     """
-    from placings.feco.score import coverage
+    from placings.feco import coverage
 
     given = counting.gather()
     if labelled is not None and reference is None:
@@ -127,9 +127,8 @@ def write_page_of(
 ) -> None:
     """The page of a log that was just counted, with all parts for which columns and models were named."""
     from placings.cli.coverage_costs import estimate_today
-    from placings.feco.alerts import find_alerts
-    from placings.feco.segments import compare_ages, trace_launch
-    from placings.report.coverage_page import write_coverage_page
+    from placings.feco import compare_ages, find_alerts, trace_launch
+    from placings.report import write_coverage_page
 
     importances = read_importances(reference)
     names = list(found.features)
@@ -192,8 +191,7 @@ def plan_sample(
       placings coverage plan events.parquet --time ts --event search_id --how stratified --strata region
     """
     from placings.cli.coverage_options import parse_rule, split_all
-    from placings.feco.plans import PER_WINDOW, WINDOWS, plan_errors
-    from placings.feco.sampling import Plan
+    from placings.feco import PER_WINDOW, WINDOWS, Plan, plan_errors
 
     plans = None
     if windows or per_window or minutes != 10 or how != "systematic" or strata or seed:
@@ -227,7 +225,7 @@ def show_runbook(
       placings coverage runbook severe-drop
       placings coverage runbook
     """
-    from placings.feco.runbook import ENTRIES, find_entry
+    from placings.feco import ENTRIES, find_entry
 
     chosen = ENTRIES.values() if entry is None else [find_entry(entry)]
     print_text("\n\n".join(each.to_text() for each in chosen))

@@ -12,9 +12,9 @@ from placings.cli.loading import FeatureNames
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from placings.data.ranking import RankingData
-    from placings.evaluation.runs import RunFolder
-    from placings.rankers.estimator import Ranker
+    from placings.data import RankingData
+    from placings.evaluation import RunFolder
+    from placings.rankers import Ranker
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
@@ -83,8 +83,7 @@ def fit_files(
         say_stopped,
         set_checkpoint,
     )
-    from placings.evaluation.runs import log_to_mlflow
-    from placings.evaluation.scoring import evaluate
+    from placings.evaluation import evaluate, log_to_mlflow
 
     chosen = read_config(config, OPTIONS)
     given = merge_settings(chosen, settings or [], ranker)
@@ -126,7 +125,7 @@ def fit_files(
             model.set_params(verbose=False)
         forget_checkpoint(model, folder)
         if chosen.get("coverage_limits") is not None:
-            from placings.feco.references import adopt_rules, take_limits
+            from placings.feco import adopt_rules, take_limits
 
             adopt_rules(model, parts["train"], take_limits(Path(chosen["coverage_limits"])).rules)
         place = folder / "model"
@@ -155,7 +154,6 @@ def check_fit(
     data: Path, chosen: dict[str, Any], metrics: list[str], model: Ranker, tensorboard: Path | None
 ) -> Path:
     """Refuse what would fail later: paths, permissions, names and missing libraries. The run's folder."""
-    from placings.bundle import refuse_other
     from placings.cli.checks import (
         check_folder,
         check_inputs,
@@ -163,7 +161,7 @@ def check_fit(
         check_metrics,
         check_mlflow,
     )
-    from placings.errors import BadInput
+    from placings.core import BadInput, refuse_other
 
     if chosen.get("out") is None:
         raise BadInput("a run needs a folder. Pass --out, or out: in the configuration.")
@@ -178,7 +176,7 @@ def check_fit(
         check_folder(tensorboard, "--tensorboard")
         check_library("tensorboard", "a TensorBoard log", "tensorboard", "tensorboard")
     if chosen.get("coverage_limits") is not None:
-        from placings.feco.references import take_limits
+        from placings.feco import take_limits
 
         take_limits(Path(chosen["coverage_limits"]))
     check_parts(data, chosen)
@@ -188,8 +186,8 @@ def check_fit(
 
 def check_parts(data: Path, chosen: dict[str, Any]) -> None:
     """Refuse options about the parts of the data that contradict each other."""
-    from placings.data.letor import find_collection
-    from placings.errors import BadInput
+    from placings.core import BadInput
+    from placings.data import find_collection
 
     weight = chosen.get("positive_weight")
     if weight is not None and not (isinstance(weight, int | float) and weight > 0.0):
@@ -202,7 +200,7 @@ def check_parts(data: Path, chosen: dict[str, Any]) -> None:
 
 def check_alike(parts: dict[str, RankingData]) -> None:
     """Refuse validation or test data without the features of the training data."""
-    from placings.data.alignment import align_features
+    from placings.data import align_features
 
     for name, part in parts.items():
         if name != "train":
@@ -211,7 +209,7 @@ def check_alike(parts: dict[str, RankingData]) -> None:
 
 def weigh_train(train: RankingData, chosen: dict[str, Any]) -> RankingData:
     """The training data, rows with a label above 0 weighted as asked."""
-    from placings.evaluation.trials import weigh_positives
+    from placings.evaluation import weigh_positives
 
     weight = chosen.get("positive_weight")
     return train if weight is None else weigh_positives(train, float(weight))
@@ -222,8 +220,8 @@ def open_run(
 ) -> RunFolder:
     """`start_run` at the terminal: what is in the way is replaced by a flag, with what it left behind."""
     from placings.cli.training_files import CHECKPOINT
-    from placings.errors import BadFile, BadInput
-    from placings.evaluation.runs import OtherRun, start_run
+    from placings.core import BadFile, BadInput
+    from placings.evaluation import OtherRun, start_run
 
     try:
         return start_run(folder, command, config, data)
@@ -239,7 +237,7 @@ def open_run(
 def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
     """The gate before training: says why and leaves with exit code 3 if a feature is below its limit."""
     from placings.cli.coverage_checks import SAID_NO, print_verdict
-    from placings.feco.gate import check_coverage
+    from placings.feco import check_coverage
 
     verdict = check_coverage(train, limits)
     print_verdict(verdict, err=True)
@@ -255,7 +253,7 @@ def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
 def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, RankingData]:
     """train, and valid and test where there are such: files, a share, or a collection's own parts."""
     from placings.cli.loading import read_data
-    from placings.data.letor import find_collection
+    from placings.data import find_collection
 
     reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label", "features")}
     collection = find_collection(path) if path.is_dir() else None

@@ -23,11 +23,9 @@ def import_model(
       placings import-model lightgbm.txt model/
       placings import-model ranker.ubj model/ --names feature_names.txt
     """
-    from placings.bundle import refuse_other
     from placings.cli.checks import check_choice, check_folder, check_inputs
-    from placings.data.reading import read_feature_names
-    from placings.data.streams import check_file
-    from placings.errors import BadInput
+    from placings.core import BadInput, check_file, refuse_other
+    from placings.data import read_feature_names
 
     libraries = {"lightgbm": "LightGBMRanker", "xgboost": "XGBoostRanker"}
     check_choice(library, libraries, "library")
@@ -38,8 +36,7 @@ def import_model(
     if library is None:
         with open(model, "rb") as file:
             library = "lightgbm" if file.read(5).strip().startswith(b"tree") else "xgboost"
-    from placings.rankers.lgbm import LightGBMRanker
-    from placings.rankers.xgb import XGBoostRanker
+    from placings.rankers import LightGBMRanker, XGBoostRanker
 
     ranker = (LightGBMRanker if library == "lightgbm" else XGBoostRanker).from_model(model)
     if names is not None:

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from placings.data.quality import FeatureFacts
-    from placings.data.ranking import RankingData
+    from placings.data import FeatureFacts, RankingData
 
 PIPE_WIDTH = 140
 MANY = 1000  # beyond so many features only the first FEW are shown, unless asked
@@ -96,7 +95,7 @@ def inspection_json(data: RankingData, *, sort: str = "order", limit: int | None
     import json
     from dataclasses import asdict
 
-    from placings.data.quality import describe_features
+    from placings.data import describe_features
 
     facts = arrange_features(describe_features(data), sort)[:limit]
     rows = [{**asdict(fact), "flags": flag_feature(fact)} for fact in facts]
@@ -109,7 +108,7 @@ def count_lists(data: RankingData) -> dict[str, Any]:
     """Rows, queries, list sizes and labels as plain numbers."""
     import numpy as np
 
-    from placings.data.summary import count_empty
+    from placings.data import count_empty
 
     sizes = data.sizes
     grades, counts = np.unique(data.y, return_counts=True)
@@ -152,7 +151,7 @@ def render_inspection(
     from rich.markup import escape
     from rich.segment import Segments
 
-    from placings.data.quality import describe_features
+    from placings.data import describe_features
 
     everything = describe_features(data)
     console.print(f"[bold]{escape(title)}[/bold]", soft_wrap=True, emoji=False)

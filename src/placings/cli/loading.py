@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
+from placings.core import BadFile, BadInput, PlacingsWarning, UnknownName
 
 if TYPE_CHECKING:
-    from placings.data.ranking import RankingData
-    from placings.rankers.estimator import Ranker
+    from placings.data import RankingData
+    from placings.rankers import Ranker
 
 FeatureNames = Annotated[
     str | None,
@@ -33,8 +33,7 @@ def read_data(
     `models` are those that will see the data: a column that is a feature of one of them is read as a feature,
     whatever it is called.
     """
-    from placings.data.columns import say_leak
-    from placings.data.reading import find_format, read
+    from placings.data import find_format, read, say_leak
 
     given = {name: value for name, value in options.items() if value is not None}
     if "features" in given:
@@ -130,7 +129,7 @@ def merge_settings(
     config: Mapping[str, Any], pairs: Iterable[str], ranker: str | None = None
 ) -> dict[str, Any]:
     """A configuration's `set` under what --set says; a ranker named by a flag brings its own loss."""
-    from placings.rankers.catalogue import CHOICES
+    from placings.rankers import CHOICES
 
     settings = read_settings(config.get("set"))
     own = CHOICES[ranker].settings if ranker in CHOICES else {}
@@ -162,7 +161,7 @@ def _convert_old(path: Path, old: Mapping[str, Any]) -> dict[str, Any]:
     The file held only what was tuned. What it was tuned from is taken from the `run.json` beside it, if
     there is one.
     """
-    from placings.rankers.catalogue import CHOICES, CLASSES, find_choice
+    from placings.rankers import CHOICES, CLASSES, find_choice
 
     kind = str(old["ranker"])
     if kind not in CLASSES:

@@ -60,10 +60,9 @@ def compute_features(
     """
     from placings.cli.checks import check_output
     from placings.cli.printing import print_text
-    from placings.data.batches import check_width
-    from placings.data.reading import name_written, write
-    from placings.places.preset import choose_preset, find_features, list_unused, write_features
-    from placings.studies.places import read_rows
+    from placings.data import check_width, name_written, write
+    from placings.places import choose_preset, find_features, list_unused, write_features
+    from placings.studies import read_rows
 
     form = name_written(out)
     check_output(out)

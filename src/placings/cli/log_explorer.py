@@ -45,9 +45,9 @@ def explore_log(
       placings log explore rows.parquet --unsuccessful failed.parquet --zone Europe/Berlin --out log.html
     """
     from placings.cli.checks import check_inputs, check_page
-    from placings.errors import BadInput
-    from placings.features.time import find_zone
-    from placings.report.log_page import write_log_page
+    from placings.core import BadInput
+    from placings.features import find_zone
+    from placings.report import write_log_page
 
     check_page(out, "--out")
     if find_zone(zone) is None:
@@ -66,9 +66,8 @@ def read_log_table(path: Path, *more: str) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from placings.data.streams import check_file
-    from placings.errors import BadFile
-    from placings.evaluation.log_facts import USED
+    from placings.core import BadFile, check_file
+    from placings.logs import USED
 
     check_file(path)
     try:

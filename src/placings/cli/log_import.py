@@ -61,9 +61,8 @@ def import_log(
       placings log import qrels.txt --run bm25.run --queries topics.tsv --out rows.parquet
     """
     from placings.cli.checks import check_folder, check_output
-    from placings.clicks.imports import ImportedLog, ImportedRows, import_judgements, import_qrels, import_ubi
-    from placings.clicks.ubi import ACTIONS
-    from placings.errors import BadInput
+    from placings.core import BadInput
+    from placings.logs import ACTIONS, ImportedLog, ImportedRows, import_judgements, import_qrels, import_ubi
 
     form = form or _tell_form(files[0])
     options = {"column": column, "action": action, "attribute": attribute, "run": run, "queries": queries}
@@ -99,8 +98,8 @@ def import_log(
 
 
 def _tell_form(path: Path) -> Form:
-    from placings.clicks.json_lines import is_json_lines
-    from placings.data.streams import check_file, plain_name
+    from placings.core import check_file, plain_name
+    from placings.logs import is_json_lines
 
     check_file(path)
     if is_json_lines(path.name):
@@ -109,7 +108,7 @@ def _tell_form(path: Path) -> Form:
 
 
 def _read_pairs(pairs: list[str] | None, what: str) -> dict[str, str]:
-    from placings.errors import BadInput
+    from placings.core import BadInput
 
     read = {}
     for pair in pairs or ():

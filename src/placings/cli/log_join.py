@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from placings.cli.printing import print_text
-from placings.clicks.join_report import RULES, JoinReport
-from placings.errors import BadInput
+from placings.core import BadInput
+from placings.logs import RULES, JoinReport
 
 
 class Group(StrEnum):
@@ -106,7 +106,7 @@ def join_files(
       placings log join 'logs/s-*.parquet' 'logs/a-*.parquet' --out rows.parquet --group query --memory 6GB
     """
     from placings.cli.checks import check_output
-    from placings.clicks.sessions import join_logs
+    from placings.logs import join_logs
 
     grades = _parse_grades(grade)
     for path, option in ((out, "--out"), (apart, "--apart")):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.checks import check_folder
-from placings.errors import BadInput
+from placings.core import BadInput
 
 if TYPE_CHECKING:
-    from placings.places.place import Place
+    from placings.places import Place
 
 
 class Clicks(StrEnum):
@@ -69,8 +69,8 @@ def simulate_places(
       placings log simulate-places karlsruhe.db log/ --searches 20000 --seed 1
       placings log simulate-places karlsruhe.db log/ --clicks cascade --form jsonl.gz
     """
-    from placings.places.engines.sqlite import SqliteEngine
-    from placings.places.simulation import simulate_log
+    from placings.places import SqliteEngine
+    from placings.simulate import simulate_log
 
     check_folder(out, "OUT")
     engine = SqliteEngine(index)
@@ -112,8 +112,7 @@ def simulate_shop(
       placings log simulate-shop shop/ --seed 0
       placings log simulate-shop shop/ --days 60 --searches 1000 --broken 0.02 --form jsonl.gz
     """
-    from placings.clicks.shop_actions import make_shop_actions
-    from placings.clicks.simulation import make_shop_log
+    from placings.simulate import make_shop_actions, make_shop_log
 
     check_folder(out, "OUT")
     shop = make_shop_actions(
@@ -130,7 +129,7 @@ def simulate_shop(
 
 def _read_meant(places: str | None, engine: object) -> list[Place]:
     if places is not None:
-        from placings.places.sources import read_source
+        from placings.places import read_source
 
         return read_source(places)
     listed = getattr(engine, "places", None)

@@ -15,17 +15,16 @@ from placings.cli.evaluation import compare_files, evaluate_files
 from placings.cli.export import export_model
 from placings.cli.feature_coverage import app as coverage_app
 from placings.cli.fitting import fit_files
-from placings.cli.flags import PlainFlags
+from placings.cli.flags import PlainFlags, find_flags
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
 from placings.cli.log import app as log_app
-from placings.cli.messages import find_flags
 from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
+from placings.cli.printing import STOPPED
 from placings.cli.reproduce import app as reproduce_app
-from placings.cli.stopping import STOPPED
 from placings.cli.tuning import tune_files
-from placings.errors import PlacingsError, say_flags
+from placings.core import PlacingsError, say_flags
 
 
 class Commands(PlainFlags):

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from placings.cli.flags import PlainFlags
-from placings.cli.places_search import index_places, search_places
+from placings.cli.loading import split_names
 from placings.cli.places_study import run_places_study
+from placings.cli.printing import print_text
+
+if TYPE_CHECKING:
+    from placings.places import Focus, Hit
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -14,6 +25,149 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+
+
+def index_places(
+    source: Annotated[
+        str, typer.Argument(help="A file of places (JSON lines, also compressed), or the word geonames.")
+    ],
+    out: Annotated[Path, typer.Argument(help="The index to write, such as places.db.")],
+) -> None:
+    """Index places by name, popularity and position, so that `places search` finds them.
+
+    \b
+    Examples:
+      placings places index geonames cities.db
+      placings places index places_karlsruhe.jsonl.gz karlsruhe.db
+    """
+    from placings.cli.checks import check_output
+    from placings.places import build_index, read_source
+
+    check_output(out, "OUT")
+    with _show_bar("reading") as tell:
+        places = read_source(source, progress=tell)
+    with _show_bar("indexing") as tell:
+        build_index(places, out, progress=tell)
+    print_text(
+        f"{len(places):,} place{'' if len(places) == 1 else 's'} in {out} ({out.stat().st_size / 1e6:.0f} MB)"
+    )
+
+
+def search_places(
+    index: Annotated[Path, typer.Argument(help="An index, as `placings places index` wrote it.")],
+    text: Annotated[str, typer.Argument(help="What to look for; the last word may be a beginning.")],
+    near: Annotated[
+        str | None, typer.Option(help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON")
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Only these types, with commas, e.g. station,stop.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="A re-ranker's folder, as `placings demo` or `places study` keep one.", metavar="DIR"
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="What the place is for, as the log says it, e.g. origin.")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option(help="Where the user searches, as the log says it, e.g. ios.")
+    ] = None,
+    when: Annotated[
+        str | None,
+        typer.Option("--time", help="When, e.g. 2026-03-01T08:30+01:00; UTC without a zone; else now."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", "--hits", min=1, help="Hits at most.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
+) -> None:
+    """Search an index of places, best first; with --model in a learned order, beside the engine's ranks.
+
+    \b
+    Examples:
+      placings places search cities.db "san fran"
+      placings places search karlsruhe.db haupt --near 49.01,8.40 --layers station,stop
+      placings places search cities.db karls --model places-study/reranker
+      placings places search cities.db karls --model places-study/reranker --target origin --platform ios
+    """
+    from placings.places import SqliteEngine
+
+    told = {"--target": target, "--platform": platform, "--time": when}
+    if model is None and (idle := [name for name, value in told.items() if value is not None]):
+        raise typer.BadParameter(f"{', '.join(idle)}: only a re-ranker looks at that. Add --model.")
+    moment = None if when is None else _parse_moment(when)
+    focus = None if near is None else _parse_position(near)
+    wanted = None if layers is None else split_names(layers)
+    with SqliteEngine(index) as engine:
+        if model is None:
+            hits = engine.search(text, focus=focus, k=k, layers=wanted)
+        else:
+            from placings.rerank import load_reranker
+
+            ranked = load_reranker(model).wrap(engine)
+            hits = ranked.search(text, focus, k, wanted, time=moment, target=target, platform=platform)
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        print_text(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False))
+        return
+    print_text("\n".join(_write_lines(hits, focus)) if hits else "nothing found")
+
+
+def _write_lines(hits: list[Hit], focus: Focus | None) -> Iterator[str]:
+    from placings.places import measure_km
+
+    rows = [
+        (
+            "engine" if any(hit.rank != place for place, hit in enumerate(hits, 1)) else "",
+            "place",
+            "type",
+            "score",
+            "" if focus is None else "km",
+        )
+    ]
+    for hit in hits:
+        place = hit.place
+        where = ", ".join(part for part in (place.name, place.locality or place.country) if part)
+        far = "" if focus is None else f"{measure_km(*focus, place.lat, place.lon):,.1f}"
+        rows.append((str(hit.rank), where, place.type, f"{hit.score:.2f}", far))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for rank, where, kind, score, far in rows:
+        line = (rank.rjust(widths[0]), where.ljust(widths[1]), kind.ljust(widths[2]), score.rjust(widths[3]))
+        yield "  ".join((*line, far.rjust(widths[4]))).rstrip()
+
+
+def _parse_position(text: str) -> Focus:
+    try:
+        lat, lon = (float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"--near must be LAT,LON in degrees, such as 49.01,8.40. Got {text!r}."
+        ) from None
+    return lat, lon
+
+
+def _parse_moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"--time must be such as 2026-03-01T08:30+01:00. Got {text!r}.") from None
+
+
+@contextmanager
+def _show_bar(what: str) -> Iterator[Callable[[int, int], object] | None]:
+    """A bar on stderr, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
 
 app.command("index")(index_places)
 app.command("search")(search_places)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.printing import print_text
-from placings.errors import BadInput
+from placings.core import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,12 +87,10 @@ def run_places_study(
     import sys
 
     from placings.cli.checks import check_folder, check_inputs
-    from placings.cli.stopping import say_when_stopped
-    from placings.evaluation.rendering import write_json
-    from placings.features.time import find_zone
-    from placings.studies.places import CELLS, read_rows, run_study
-    from placings.studies.places_settings import choose_settings
-    from placings.studies.places_tables import render_study
+    from placings.cli.printing import say_when_stopped
+    from placings.core import write_json
+    from placings.features import find_zone
+    from placings.studies import CELLS, choose_settings, read_rows, render_study, study_places
 
     if rows is not None and (places is not None or searches is not None or zone):
         raise BadInput(
@@ -119,7 +117,7 @@ def run_places_study(
             frame = read_rows(rows)
         count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
         settings = choose_settings(count, quick=quick, full=full, seed=seed, split=split.value)
-        result = run_study(
+        result = study_places(
             frame, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
         )
     _write_page(result, out)
@@ -142,11 +140,10 @@ def _simulate(
     import hashlib
     import sys
 
-    from placings.data.streams import write_atomically
-    from placings.places.engines.sqlite import SqliteEngine, build_index
-    from placings.places.simulation import simulate_log
-    from placings.places.sources import read_geonames, read_places
-    from placings.studies.places import read_rows
+    from placings.core import write_atomically
+    from placings.places import SqliteEngine, build_index, read_geonames, read_places
+    from placings.simulate import simulate_log
+    from placings.studies import read_rows
 
     source = (
         "geonames"
@@ -179,10 +176,10 @@ def _simulate(
 
 def _write_page(result: dict[str, object], out: Path) -> None:
     """The page beside the tables, where the report extra is installed."""
-    from placings.errors import MissingExtra
+    from placings.core import MissingExtra
 
     try:
-        from placings.report.places_page import write_places_page
+        from placings.report import write_places_page
 
         write_places_page(out / "places.html", result)
     except MissingExtra:

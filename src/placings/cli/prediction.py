@@ -41,9 +41,9 @@ def predict_files(
 
     from placings.cli.checks import check_inputs, check_output
     from placings.cli.loading import read_data
-    from placings.data.streams import write_atomically
-    from placings.metrics.kernels import top_rows
-    from placings.rankers.bundles import load
+    from placings.core import write_atomically
+    from placings.metrics import top_rows
+    from placings.rankers import load
 
     if out is not None:
         check_output(out, endings=(".csv", ".parquet"))

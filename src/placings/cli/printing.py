@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -35,8 +37,20 @@ def check_format(format: str) -> None:
 def print_result(result: Any, format: str, title: str | None = None) -> None:
     """Print a result's tables; as HTML they are a whole page, to be sent into a file."""
     if format == "html":
-        from placings.report.result_page import render_result_page
+        from placings.report import render_result_page
 
         print_text(render_result_page(result, title=title))
         return
     print_text(result.report(format) if hasattr(result, "report") else result.table(format))
+
+
+STOPPED = 130  # exit code, as the shell has it for Ctrl-C
+
+
+@contextmanager
+def say_when_stopped(kept: str) -> Iterator[None]:
+    """Name what is kept in the line that a stopped command ends with."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(kept) from stop

@@ -102,8 +102,8 @@ def run_table1(
 
     from placings.cli.checks import check_folder
     from placings.cli.loading import parse_settings, split_names
-    from placings.cli.stopping import say_when_stopped
-    from placings.studies.table1 import reproduce_table1
+    from placings.cli.printing import say_when_stopped
+    from placings.studies import reproduce_table1
 
     reading = {"missing": missing, "qid": qid, "label": label}
     chosen = parse_settings(settings or [])
@@ -181,16 +181,16 @@ def run_coverage_drop(
     from placings.cli.checks import check_folder
     from placings.cli.coverage_costs import parse_shares
     from placings.cli.loading import split_names
-    from placings.cli.stopping import say_when_stopped
-    from placings.evaluation.rendering import write_json
-    from placings.studies.coverage_drop import run_study
+    from placings.cli.printing import say_when_stopped
+    from placings.core import write_json
+    from placings.studies import study_coverage_drop
 
     numbers = parse_folds(ids if "," in ids else f"{ids},")
     counts = {"test": draws or 20, "train+test": retrained or 3} if draws or retrained else None
     shares = parse_shares(drops)
     check_folder(out)
     with say_when_stopped(f"the finished cells are in {out / 'cells'}; the same command goes on."):
-        study = run_study(
+        study = study_coverage_drop(
             data, out, parts=split_names(parts), rankers=split_names(rankers), drops=shares,
             ids=numbers if isinstance(numbers, list) else [], folds=folds, draws=counts, queries=queries,
             compared=compared, random_state=seed, progress=sys.stderr.isatty(),
@@ -206,7 +206,7 @@ def parse_folds(text: str | None) -> int | list[int] | None:
     >>> parse_folds("5"), parse_folds("1,3"), parse_folds("2,")
     (5, [1, 3], [2])
     """
-    from placings.errors import BadInput
+    from placings.core import BadInput
 
     if text is None:
         return None

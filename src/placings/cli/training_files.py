@@ -24,7 +24,7 @@ def forget_checkpoint(model: Any, folder: Path) -> None:
 
 def say_stopped(stop: KeyboardInterrupt, model: Any) -> str:
     """What is kept of a training that was interrupted, and what the same command will do."""
-    from placings.training.interruption import Stopped
+    from placings.training import Stopped
 
     if isinstance(stop, Stopped):
         return f"the state after step {stop.step:,} is in {stop.path}; the same command goes on from there."
@@ -38,7 +38,7 @@ def say_stopped(stop: KeyboardInterrupt, model: Any) -> str:
 
 def save_model(model: Any, place: Path, metrics: Mapping[str, float]) -> str:
     """Save a trained model and return its digest; if that fails, keep it elsewhere and say where."""
-    from placings.errors import PlacingsError
+    from placings.core import PlacingsError
 
     try:
         return str(model.save(place, metrics=metrics))
@@ -62,7 +62,7 @@ def save_elsewhere(model: Any, metrics: Mapping[str, float]) -> Path:
         except OSError:
             continue
         return spare
-    from placings.errors import BadInput
+    from placings.core import BadInput
 
     raise BadInput("the model could not be saved: there is no room for it anywhere.")
 
@@ -80,10 +80,10 @@ def keep_history(model: Any, folder: Path, tensorboard: Path | None = None) -> N
     if tensorboard is not None:
         history.write_tensorboard(tensorboard)
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    from placings.errors import MissingExtra
+    from placings.core import MissingExtra
 
     try:
-        from placings.report.history_figures import draw_history
+        from placings.report import draw_history
 
         draw_history(history, folder / "history.svg")
     except MissingExtra:

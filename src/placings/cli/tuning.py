@@ -10,9 +10,9 @@ import typer
 from placings.cli.loading import FeatureNames
 
 if TYPE_CHECKING:
-    from placings.data.ranking import RankingData
-    from placings.evaluation.tuning import Tuning
-    from placings.rankers.estimator import Ranker
+    from placings.data import RankingData
+    from placings.evaluation import Tuning
+    from placings.rankers import Ranker
 
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
@@ -103,9 +103,8 @@ def tune_files(
 def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -> Tuning:
     """Read the data, search, and write what was found into the run's folder if there is one."""
     from placings.cli.fitting import check_alike, open_run, read_parts
-    from placings.cli.stopping import say_when_stopped
-    from placings.evaluation.runs import log_to_mlflow
-    from placings.evaluation.tuning import tune
+    from placings.cli.printing import say_when_stopped
+    from placings.evaluation import log_to_mlflow, tune
 
     seed = int(chosen.get("seed", 0))
     start = check_search(path, chosen)
@@ -160,9 +159,8 @@ def check_search(path: Path, chosen: dict[str, Any]) -> Ranker:
         check_ranker,
     )
     from placings.cli.fitting import check_parts
-    from placings.evaluation.spaces import find_space
-    from placings.evaluation.tuning import METHODS
-    from placings.metrics.order import EMPTY
+    from placings.evaluation import METHODS, find_space
+    from placings.metrics import EMPTY
 
     start = check_ranker(str(chosen.get("ranker", "lightgbm")), chosen["set"])
     find_space(start, chosen.get("space"))
@@ -187,7 +185,7 @@ def _weigh_train(train: RankingData, start: Ranker, chosen: dict[str, Any]) -> R
     """The training data under a `positive_weight`, unless the search looks for it itself."""
     from placings.cli.fitting import weigh_train
     from placings.cli.loading import POSITIVE_WEIGHT
-    from placings.evaluation.spaces import find_space
+    from placings.evaluation import find_space
 
     if chosen.get(POSITIVE_WEIGHT) is None:
         return train
@@ -201,10 +199,10 @@ def draw_curve(found: Tuning) -> str | None:
     """The curve as SVG text; None, said on stderr, without the library that draws."""
     import sys
 
-    from placings.errors import MissingExtra
+    from placings.core import MissingExtra
 
     try:
-        from placings.report.tuning_figures import draw_tuning
+        from placings.report import draw_tuning
 
         return draw_tuning(found)
     except MissingExtra as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from placings.core import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
 
 
 def align_features(data: RankingData, names: tuple[str, ...], who: str = "ranker was trained") -> RankingData:

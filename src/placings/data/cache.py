@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray
+from placings.core import AnyArray, BadInput
 from placings.data.ranking import PER_ROW, RankingData
-from placings.errors import BadInput
 
 FORMAT = 2  # 2: columns such as `clicked` and `position` are no features
 SMALLEST = 2 << 20  # bytes of source; a smaller file is read anew faster than it is looked up

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import AnyArray, Floats, Floats32, Ints, as_labels
-from placings.errors import BadInput, OneQuery
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints, OneQuery, as_labels
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray
+from placings.core import AnyArray, BadInput
 from placings.data.checks import stack_rows
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import PER_ROW, RankingData
-from placings.errors import BadInput
 
 
 def concat(parts: Iterable[RankingData], *, repeated_qid: str = "error") -> RankingData:

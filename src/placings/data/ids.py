@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Ints
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Ints
 
 
 def as_ids(values: Any, name: str) -> AnyArray:

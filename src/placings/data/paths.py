@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.errors import BadFile, BadInput
+from placings.core import BadFile, BadInput
 
 PARQUET = (".parquet", ".pq", ".parq")
 TEXT = (".csv", ".tsv", ".tab")

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placings.arrays import AnyArray, Bools, Floats, Floats32, Ints
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Bools,
+    Floats,
+    Floats32,
+    Ints,
+    UnknownName,
+    count_threads,
+    map_in_order,
+)
 from placings.data.checks import Matrix
-from placings.errors import BadInput, UnknownName
-from placings.threads import count_threads, map_in_order
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

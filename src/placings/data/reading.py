@@ -8,11 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from placings import errors
+from placings.core import (
+    BadFile,
+    BadInput,
+    UnknownName,
+    check_file,
+    find_warning,
+    iterate_blocks,
+    option,
+    plain_name,
+)
 from placings.data import cache as stored
 from placings.data.ranking import RankingData
-from placings.data.streams import check_file, iterate_blocks, plain_name
-from placings.errors import BadFile, BadInput, UnknownName, option
 
 NAMES_FILE = "feature_names.txt"
 
@@ -54,7 +61,7 @@ def read(
     if path.is_dir() and format is None and any(path.glob("*.parquet")):
         format = "parquet"
     if path.is_dir() and format != "parquet":
-        from placings.data.letor import read_collection
+        from placings.data.collections import read_collection
 
         def read_part(part: str | Path, **part_options: Any) -> RankingData:
             return read(part, format="svmlight", cache=cache, progress=progress, **part_options)
@@ -91,7 +98,7 @@ def write(data: RankingData, path: str | Path, *, format: str | None = None, **o
 
         write_parquet(data, path, **options)
     elif format == "svmlight":
-        from placings.data.svmlight_text import write_svmlight
+        from placings.data.svmlight import write_svmlight
 
         write_svmlight(data, path, **options)
     else:
@@ -137,7 +144,7 @@ def _read_text(path: Path, **options: Any) -> RankingData:
 
 def _find_names(path: Path) -> tuple[str, ...] | None:
     """Names written beside the file, or those of the known collection it lies in."""
-    from placings.data.letor import find_collection
+    from placings.data.collections import find_collection
 
     if (path.parent / NAMES_FILE).is_file():
         return read_feature_names(path.parent / NAMES_FILE)
@@ -236,6 +243,6 @@ def _read_through_cache(
         ]
         stored.remember(key, path, data, said)
     for category, message in said:  # said again on every read, from the cache or not
-        kind = getattr(errors, category, errors.PlacingsWarning)
+        kind = find_warning(category)
         warnings.warn(message, kind, stacklevel=4)
     return data

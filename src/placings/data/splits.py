@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import AnyArray, Ints
+from placings.core import AnyArray, BadInput, Ints
 from placings.data.ids import as_ids, number_ids
-from placings.errors import BadInput
 
 if TYPE_CHECKING:
     from placings.data.ranking import RankingData

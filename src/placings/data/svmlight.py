@@ -8,21 +8,327 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
 
 import numpy as np
 
-from placings.arrays import AnyArray, Bools, Floats, Ints
-from placings.data.checks import name_features, order_by_query
+from placings.core import (
+    SUFFIXES,
+    AnyArray,
+    BadFile,
+    BadInput,
+    Bools,
+    EmptyFile,
+    Floats,
+    Floats32,
+    Ints,
+    PlacingsWarning,
+    iterate_blocks,
+    map_in_order,
+    option,
+    plain_name,
+    show_progress,
+    write_atomically,
+)
+from placings.data.checks import Matrix, name_features, order_by_query
 from placings.data.ids import number_ids
-from placings.data.ranking import RankingData
-from placings.data.slabs import RowStore
-from placings.data.streams import SUFFIXES, iterate_blocks, plain_name, show_progress
-from placings.data.svmlight_blocks import BadLine, Block, Rules, parse_lines
-from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, option
-from placings.threads import map_in_order
+from placings.data.ranking import PER_ROW, RankingData
+
+LABEL_HELP = "A line begins with a number of 0 or more, then qid:N and feature:value pairs."
+
+
+class BadLine(Exception):
+    """The first line of a block (from 0) that cannot be read, and why."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(line, problem)
+        self.line = line
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one block: features as CSR with raw feature ids, and the rest per row."""
+
+    values: Floats32
+    ids: AnyArray  # [values] int32
+    row_ends: Ints  # [rows]
+    labels: Floats
+    qids: AnyArray  # [rows] int64, or str objects
+    with_qid: AnyArray  # [rows] bool
+    items: AnyArray | None  # [rows] str objects, "" where a row has none
+    row_lines: Ints  # [rows] line in the block, from 0
+    lowest: int  # feature id; above `highest` when no feature is written
+    highest: int
+    lines: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What one file's blocks have in common: words for missing, and whether inf is missing."""
+
+    words: AnyArray
+    word_ends: Ints
+    forgive_infinite: bool
+
+    @classmethod
+    def of(cls, missing: tuple[str, ...], forgive_infinite: bool) -> Rules:
+        words = [word.encode() for word in missing]
+        ends = np.cumsum([len(word) for word in words], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(words), dtype=np.uint8), ends, forgive_infinite)
+
+
+def parse_lines(text: bytes, rules: Rules) -> Block | BadLine:
+    """Parse whole lines; a bad line is returned, not raised, so that blocks can be told in file order."""
+    from placings.data import svmlight_kernels as kernels
+
+    rows, room = text.count(b"\n"), text.count(b":")
+    values, ids = np.empty(room, np.float32), np.empty(room, np.int32)
+    row_ends, labels = np.empty(rows, np.int64), np.empty(rows, np.float64)
+    qids, spans = np.zeros(rows, np.int64), np.empty((rows, 6), np.int32)
+    hard, info = np.empty((rows + room, 4), np.int32), np.zeros(kernels.INFO_SIZE, np.int64)
+    kernels.parse_block(
+        np.frombuffer(text, dtype=np.uint8), kernels.POWERS, rules.words, rules.word_ends,
+        values, ids, row_ends, labels, qids, spans, hard, info,
+    )  # fmt: skip
+    rows, written = int(info[kernels.ROWS]), int(info[kernels.VALUES])
+    try:
+        _settle(text, hard[: info[kernels.HARD]], values, ids, labels, spans, rules)
+        if info[kernels.ERROR] != kernels.FINE:
+            return _explain(
+                text, int(info[kernels.ERROR]), int(info[kernels.ERROR_AT]), int(info[kernels.LINES])
+            )
+        values, ids, row_ends, spans = values[:written], ids[:written], row_ends[:rows], spans[:rows]
+        if info[kernels.UNORDERED]:
+            values, ids = _sort_ids(values, ids, row_ends, spans)
+    except BadLine as bad:
+        return bad
+    return Block(
+        values,
+        ids,
+        row_ends,
+        labels[:rows],
+        _cut_qids(text, qids[:rows], spans, kernels.QID_TEXT),
+        spans[:, 1] != kernels.QID_NONE,
+        _cut_items(text, spans),
+        spans[:, 0].astype(np.int64),
+        int(info[kernels.MIN_ID]),
+        int(info[kernels.MAX_ID]),
+        int(info[kernels.LINES]),
+    )
+
+
+def _settle(
+    text: bytes,
+    hard: AnyArray,
+    values: Floats32,
+    ids: AnyArray,
+    labels: Floats,
+    spans: AnyArray,
+    rules: Rules,
+) -> None:
+    """Read in Python what the kernel left: rare numbers, nan, inf, and what is no number at all."""
+    for place, start, stop, row in hard.tolist():
+        token = text[start:stop].decode("utf-8", "replace")
+        line = int(spans[row, 0])
+        number = _as_number(token)
+        if place < 0:
+            if number is None or not np.isfinite(number):
+                raise BadLine(line, f"the label is {token!r}. {LABEL_HELP}")
+            labels[row] = number
+            continue
+        if number is None:
+            advice = "Pass" if token.isalpha() else "Correct it, or pass"
+            raise BadLine(
+                line,
+                f"feature {ids[place]} is {token!r}. {advice} {option('missing', value=token)} to read it as "
+                "missing.",
+            )
+        with np.errstate(over="ignore"):
+            value = np.float32(number)
+        if np.isinf(value) and not rules.forgive_infinite:
+            raise BadLine(
+                line,
+                f"feature {ids[place]} is {token!r}, not finite as float32. Pass "
+                f"{option('non_finite', value='missing')} to read such values as missing.",
+            )
+        values[place] = np.nan if np.isinf(value) else value
+
+
+def _as_number(token: str) -> float | None:
+    """float(), without the underscores and the odd digits that only Python takes."""
+    if not token.isascii() or "_" in token:
+        return None
+    try:
+        return float(token)
+    except ValueError:
+        return None
+
+
+def _explain(text: bytes, error: int, at: int, line: int) -> BadLine:
+    from placings.data import svmlight_kernels as kernels
+
+    token = text[at : at + 40].split(b"\n")[0].split(b" ")[0].decode("utf-8", "replace")
+    problems = {
+        kernels.BAD_PAIR: f"expected feature:value, such as 7:0.25, but found {token!r}.",
+        kernels.BIG_ID: f"the feature id in {token!r} is above {kernels.MAX_FEATURE_ID:,}. Hash it.",
+        kernels.TWO_QIDS: f"a second qid, {token!r}, stands in one line. Give each row one.",
+        kernels.NO_QID_VALUE: "qid: stands without a value.",
+    }
+    return BadLine(line, problems[error])
+
+
+def _sort_ids(values: Floats32, ids: AnyArray, row_ends: Ints, spans: AnyArray) -> tuple[Floats32, AnyArray]:
+    """Order the ids of each row; the same id twice in a row has no meaning and is refused."""
+    rows = np.repeat(np.arange(len(row_ends)), np.diff(row_ends, prepend=0))
+    order = np.lexsort((ids, rows))
+    values, ids = values[order], ids[order]
+    twice = np.flatnonzero((np.diff(ids) == 0) & (np.diff(rows) == 0))
+    if len(twice):
+        row, feature = rows[twice[0]], ids[twice[0]]
+        raise BadLine(int(spans[row, 0]), f"feature {feature} is given twice. Keep one value of it.")
+    return values, ids
+
+
+def _cut_qids(text: bytes, qids: Ints, spans: AnyArray, as_text: int) -> AnyArray:
+    if not (spans[:, 1] == as_text).any():
+        return qids
+    texts = np.empty(len(qids), dtype=object)
+    texts[:] = [text[a:b].decode("utf-8", "replace") for a, b in spans[:, 2:4].tolist()]
+    return texts
+
+
+def _cut_items(text: bytes, spans: AnyArray) -> AnyArray | None:
+    if not (spans[:, 5] > spans[:, 4]).any():
+        return None
+    texts = np.empty(len(spans), dtype=object)
+    texts[:] = [text[a:b].decode("utf-8", "replace") for a, b in spans[:, 4:6].tolist()]
+    return texts
+
+
+SLAB = 48 << 20
+SPARSE_BELOW = 0.25  # share of values written, under which CSR is the smaller and faster form
+SPARSE_FROM = 65  # features; fewer stay dense whatever their density
+
+
+@dataclass
+class DenseSlab:
+    """Rows `[room, width]`, of which `rows` are taken; column 0 is feature id `first`."""
+
+    array: Floats32
+    first: int
+    rows: int = 0
+
+    def fits(self, block: Block, first: int, width: int) -> bool:
+        return (
+            self.first == first and self.array.shape[1] >= width and len(self.array) - self.rows >= block.rows
+        )
+
+    def add(self, block: Block) -> None:
+        from placings.data.svmlight_kernels import fill_rows
+
+        into = self.array[self.rows : self.rows + block.rows]
+        fill_rows(block.values, block.ids, block.row_ends, self.first, into)
+        self.rows += block.rows
+
+
+@dataclass(frozen=True)
+class SparseSlab:
+    """The features of one block as they were written: CSR with raw feature ids."""
+
+    values: Floats32
+    ids: AnyArray
+    row_ends: Ints
+
+    @property
+    def rows(self) -> int:
+        return len(self.row_ends)
+
+
+@dataclass
+class RowStore:
+    """Gathers blocks and gives one matrix, dense or CSR; `expected` is a guess at the rows to come."""
+
+    expected: int = 0
+    slabs: list[DenseSlab | SparseSlab] = field(default_factory=list)
+    rows: int = 0
+    written: int = 0
+    highest: int = -1
+    first: int = 1
+
+    def add(self, block: Block) -> None:
+        first = 0 if block.lowest == 0 else 1
+        width = max(0, block.highest + 1 - first)
+        self.rows += block.rows
+        self.written += len(block.values)
+        self.highest = max(self.highest, block.highest)
+        self.first = min(self.first, first)
+        if 2 * len(block.values) < block.rows * width:
+            self.slabs.append(SparseSlab(block.values.copy(), block.ids.copy(), block.row_ends))
+            return
+        last = self.slabs[-1] if self.slabs else None
+        if not isinstance(last, DenseSlab) or not last.fits(block, first, width):
+            room = max(block.rows, SLAB // max(1, 4 * width), 0 if self.slabs else self.expected)
+            last = DenseSlab(np.zeros((room, width), np.float32), first)
+            self.slabs.append(last)
+        last.add(block)
+
+    @property
+    def width(self) -> int:
+        """Features up to the highest id seen."""
+        return max(0, self.highest + 1 - self.first)
+
+    def assemble(self, width: int, sparse: bool | None) -> Matrix:
+        """All rows in one matrix; every slab is let go as soon as it is copied."""
+        if sparse is None:
+            sparse = width >= SPARSE_FROM and self.written < SPARSE_BELOW * self.rows * width
+        slabs, self.slabs = self.slabs[::-1], []
+        only = slabs[0] if len(slabs) == 1 else None
+        if not sparse and isinstance(only, DenseSlab) and only.array.shape[1] == width:
+            return only.array[: only.rows]
+        return self._assemble_sparse(slabs, width) if sparse else self._assemble_dense(slabs, width)
+
+    def _assemble_dense(self, slabs: list[DenseSlab | SparseSlab], width: int) -> Floats32:
+        from placings.data.svmlight_kernels import fill_rows
+
+        X = np.zeros((self.rows, width), np.float32)
+        row = 0
+        while slabs:
+            slab = slabs.pop()
+            into = X[row : row + slab.rows]
+            if isinstance(slab, DenseSlab):
+                shift = slab.first - self.first
+                into[:, shift : shift + slab.array.shape[1]] = slab.array[: slab.rows]
+            else:
+                fill_rows(slab.values, slab.ids, slab.row_ends, self.first, into)
+            row += slab.rows
+        return X
+
+    def _assemble_sparse(self, slabs: list[DenseSlab | SparseSlab], width: int) -> Matrix:
+        from scipy.sparse import csr_array
+
+        values, columns, ends = [], [], [np.zeros(1, np.int64)]
+        total = 0
+        while slabs:
+            slab = slabs.pop()
+            if isinstance(slab, DenseSlab):
+                part = csr_array(slab.array[: slab.rows])
+                slab = SparseSlab(part.data, part.indices + slab.first, part.indptr[1:].astype(np.int64))
+            values.append(slab.values)
+            columns.append(slab.ids.astype(np.int32) - self.first)
+            ends.append(slab.row_ends + total)
+            total += len(slab.values)
+        parts = (np.concatenate(values), np.concatenate(columns), np.concatenate(ends))
+        return csr_array(parts, shape=(self.rows, width))
+
 
 BLOCK = 1 << 20
 
@@ -234,3 +540,131 @@ def _say_repeated(path: Path, codes: Ints, qids: AnyArray, lines: Ints, rule: st
         PlacingsWarning,
         stacklevel=3,
     )
+
+
+ROWS_AT_ONCE = 8192
+CODECS = {".gz": "gzip", ".zst": "zstd"}
+SAFE = "!$&'()*+,/:;=?@[]"  # what stays as it is in an encoded id, beside letters and digits of ASCII
+
+
+def write_svmlight(
+    data: RankingData, path: str | Path, *, missing: str = "nan", ids: Literal["refuse", "encode"] = "refuse"
+) -> None:
+    """Write svmlight text (gzip or zstd by suffix) that reads back to the same float32 values.
+
+    NaN is written as the word `missing`; item ids become `#docid = X`; a dense row is written whole, a
+    sparse one as stored. Columns that the format has no place for are named in a warning. An id that is not
+    one word is refused; `ids="encode"` writes all ids as URLs do where there is such a one, `main%20street`,
+    and warns; `urllib.parse.unquote` turns them back.
+    """
+    import pyarrow as pa
+
+    if ids not in ("refuse", "encode"):
+        raise BadInput(f'ids must be "refuse" or "encode". Got {ids!r}.')
+    path = Path(path)
+    kept = [name for name in PER_ROW if getattr(data, name) is not None]
+    kept += [f"segment {name!r}" for name in data.segments]
+    if kept:
+        warnings.warn(
+            f"svmlight text has no place for {', '.join(kept)}; write parquet to keep them.",
+            PlacingsWarning,
+            stacklevel=2,
+        )
+    if ids == "encode":
+        data = _encode_ids(data)
+    check_words(data.qids, "qid")
+    if data.items is not None:
+        check_words(data.items, "item id")
+    with (
+        write_atomically(path) as temporary,
+        pa.output_stream(str(temporary), compression=CODECS.get(path.suffix.lower())) as out,
+    ):
+        for text in _iterate_lines(data, missing):
+            out.write(text)
+
+
+def check_words(ids: AnyArray, what: str) -> None:
+    """Refuse ids that would break a line apart."""
+    if ids.dtype != object:
+        return
+    for place, word in enumerate(ids.tolist()):
+        if _is_broken(word) or (what == "qid" and not word):
+            raise BadInput(
+                f"{'an' if what[0] == 'i' else 'a'} {what} must be one word without '#' in svmlight text. "
+                f"Got {word!r} at place {place}. Write parquet to keep such ids, or pass ids='encode'."
+            )
+
+
+def _is_broken(word: str) -> bool:
+    return any(mark in word for mark in " \t\r\n#")
+
+
+def _encode_ids(data: RankingData) -> RankingData:
+    """The data with ids that are one word each; as they are where they all are. An empty qid becomes "%"."""
+    changed: dict[str, Any] = {}
+    for name, what in (("qids", "qids"), ("items", "item ids")):
+        given = getattr(data, name)
+        if given is None or given.dtype != object:
+            continue
+        empty = "%" if name == "qids" else ""  # no word is encoded to a lone %
+        example = next(
+            (word for word in given.tolist() if _is_broken(word) or not (word or empty == "")), None
+        )
+        if example is not None:
+            words = [quote(word, safe=SAFE) or empty for word in given.tolist()]
+            changed[name] = np.array(words, dtype=object)
+            warnings.warn(
+                f"svmlight text takes ids of one word: {what} are written as URLs have them, "
+                f"{quote(example, safe=SAFE) or empty!r} for {example!r}.",
+                PlacingsWarning,
+                stacklevel=3,
+            )
+    return replace(data, **changed) if changed else data
+
+
+def _iterate_lines(data: RankingData, missing: str) -> Iterator[bytes]:
+    qid = data.qid
+    for start in range(0, data.n_rows, ROWS_AT_ONCE):
+        rows = slice(start, min(start + ROWS_AT_ONCE, data.n_rows))
+        pairs = _write_pairs(data, rows, missing)
+        labels = _as_text(data.y[rows])
+        lines = [
+            f"{label} qid:{query} {features}"
+            for label, query, features in zip(labels, qid[rows], pairs, strict=True)
+        ]
+        if data.items is not None:
+            items = data.items[rows]
+            lines = [f"{a} #docid = {b}" if b != "" else a for a, b in zip(lines, items, strict=True)]
+        yield ("\n".join(lines) + "\n").encode()
+
+
+def _write_pairs(data: RankingData, rows: slice, missing: str) -> list[str]:
+    """`1:0.5 2:3` for each row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values, columns, ends = _stored(data, rows)
+    numbers = pc.if_else(pa.array(np.isnan(values)), missing, pc.cast(pa.array(values), pa.string()))
+    ids = pc.cast(pa.array(columns + 1), pa.string())
+    pairs = pc.binary_join_element_wise(ids, numbers, ":")
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs), " ")
+    return joined.to_pylist()  # type: ignore[no-any-return]
+
+
+def _stored(data: RankingData, rows: slice) -> tuple[AnyArray, AnyArray, AnyArray]:
+    part: Any = data.X[rows]
+    if isinstance(part, np.ndarray):
+        count, width = part.shape
+        return part.ravel(), np.tile(np.arange(width), count), np.arange(count + 1) * width
+    values, columns, ends = part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)
+    last = data.n_features - 1
+    if rows.start == 0 and last >= 0 and last not in columns[: ends[1]]:
+        # the last feature, once and as 0, so that a reader knows the width
+        values = np.insert(values, ends[1], np.float32(0))
+        columns = np.insert(columns, ends[1], last)
+        ends = np.concatenate([ends[:1], ends[1:] + 1])
+    return values, columns, ends
+
+
+def _as_text(labels: AnyArray) -> list[str]:
+    return [f"{label:g}" if label == int(label) and label < 1e6 else repr(label) for label in labels.tolist()]

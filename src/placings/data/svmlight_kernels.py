@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placings.arrays import AnyArray
-from placings.compilation import compiled
+from placings.core import AnyArray, compiled
 
 # why a block stopped
 FINE, BAD_PAIR, BIG_ID, TWO_QIDS, NO_QID_VALUE = range(5)

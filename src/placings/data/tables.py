@@ -3,21 +3,669 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from placings.data.batches import assemble_batches, make_batches, name_columns
-from placings.data.columns import OneColumn, Roles, find_roles
-from placings.data.ranking import RankingData
-from placings.data.streams import check_file, find_compression, plain_name, write_atomically
-from placings.errors import BadFile, EmptyFile, MissingExtra, TruncatedFile, option
+import numpy as np
+
+from placings.core import (
+    AnyArray,
+    BadFile,
+    BadInput,
+    EmptyFile,
+    Floats32,
+    Guess,
+    LeftOut,
+    MissingExtra,
+    TruncatedFile,
+    UnknownName,
+    check_file,
+    find_compression,
+    option,
+    plain_name,
+    write_atomically,
+)
+from placings.data.checks import check_position
+from placings.data.ranking import PER_ROW, RankingData
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+METADATA_KEY = b"placings"
+SINGLE_PARTS = ("qid", "label", "item", "position", "weight", "propensity", "time")
+GUESSES: dict[str, tuple[str, ...]] = {  # lower case, in order of preference; - and space count as _
+    "qid": (
+        "qid", "query_id", "queryid", "search_id", "searchid", "srch_id", "event", "event_id", "request_id",
+        "impression_id", "group_id", "group", "query", "session_id", "sessionid",
+    ),
+    "label": (
+        "label", "labels", "relevance", "rel", "rating", "grade", "judgment", "judgement", "y", "target",
+        "clicked", "click", "is_clicked", "clicks",
+    ),
+    "item": (
+        "item", "item_id", "itemid", "docid", "doc_id", "docno", "document_id", "product_id", "productid",
+        "prop_id", "place_id", "table_id", "url_id", "asin", "sku", "id",
+    ),
+}  # fmt: skip
+# Numeric columns of these names are not read as features unless they are named: why, and which (lower case).
+# `rating`, `weight` and `y` are not among them: a product's, a parcel's or a map's are honest features; nor
+# are names with a word before them, such as `past_clicks`. docs/reading_tables.md has the same list.
+LEAKS: dict[str, tuple[str, ...]] = {
+    "where it was shown": (
+        "position", "pos", "rank", "display_position", "display_rank", "shown_position", "shown_rank",
+        "original_position", "original_rank", "result_position", "result_rank", "list_position",
+        "item_position", "click_position",
+    ),
+    "what people did": (
+        "clicked", "click", "clicks", "is_clicked", "is_click", "click_bool", "clicked_at", "skipped",
+        "examined", "dwell", "dwell_time", "dwell_seconds", "dwell_ms", "cart", "carts", "carted", "in_cart",
+        "add_to_cart", "added_to_cart", "ordered", "bought", "purchase", "purchases", "purchased",
+        "is_purchased", "booked", "booking", "booking_bool", "gross_bookings_usd", "converted", "conversion",
+        "outcome",
+    ),
+    "a label": (
+        "label", "labels", "relevance", "relevance_label", "rel", "grade", "judgment", "judgement", "target",
+    ),
+    "an id": (
+        *GUESSES["qid"], *GUESSES["item"], "user_id", "userid", "customer_id", "visitor_id", "account_id",
+        "device_id", "row_id",
+    ),
+    "a time": (
+        "time", "timestamp", "ts", "date", "datetime", "date_time", "epoch", "unix_time", "event_time",
+        "search_time", "created_at",
+    ),
+    "how a row was weighed": ("propensity", "propensities", "sample_weight"),
+}  # fmt: skip
+_REASONS = {name: reason for reason, names in LEAKS.items() for name in names}
+SAVED_INDEX = {"", "Unnamed: 0", "__index_level_0__"}  # pandas' row numbers: no feature unless named
+OneColumn: TypeAlias = str | Literal[False] | None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The column of each part; `segments` maps a segment's name to its column."""
+
+    qid: str
+    label: str
+    features: tuple[str, ...]
+    item: str | None = None
+    position: str | None = None
+    weight: str | None = None
+    propensity: str | None = None
+    time: str | None = None
+    segments: Mapping[str, str] = field(default_factory=dict)
+    sparse: bool = False
+    unnamed: tuple[str, ...] = ()  # segments that are so only because they are text
+    leaks: tuple[str, ...] = ()  # columns of numbers that are no features because of their names
+    guessed_position: bool = False  # so it is dropped, not refused, where it does not count from 1
+
+    @property
+    def others(self) -> list[str]:
+        """The columns of every part but the label and the features."""
+        single = [getattr(self, part) for part in SINGLE_PARTS if part != "label"]
+        return list(dict.fromkeys([c for c in single if c] + [*self.segments.values()]))
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that must be read."""
+        return list(dict.fromkeys([self.label, *self.features, *self.others]))
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        """The entry of an Arrow schema that lets a table read back as it was."""
+        parts: dict[str, Any] = {part: getattr(self, part) for part in SINGLE_PARTS}
+        parts |= {"features": self.features, "segments": dict(self.segments), "sparse": self.sparse}
+        return {METADATA_KEY: json.dumps({"version": 1, **parts}).encode()}
+
+
+def find_roles(
+    schema: pa.Schema,
+    named: Mapping[str, OneColumn],
+    features: Sequence[str] | None,
+    segments: Sequence[str] | None,
+    source: str,
+    keep: Sequence[str] = (),
+) -> tuple[Roles, list[str]]:
+    """The roles of a schema's columns, and a phrase for each guess that was needed.
+
+    `keep` lists columns that stay features though their names say that a ranker must not learn from them.
+    """
+    known = list(schema.names)
+    _refuse_repeats(known, source)
+    wished = [column for column in named.values() if column] + [*(features or ()), *(segments or ())]
+    for column in wished:
+        if column not in known:
+            raise UnknownName(f"column in {source} named", column, known)
+    _refuse_double_parts(named, features, source)
+    recorded = _read_recorded(schema)
+    said: list[str] = []
+    chosen: dict[str, str | None] = {}
+    taken = set(wished)
+    for part in SINGLE_PARTS:  # what the table says of itself comes before any guess
+        wish, own = named.get(part), recorded.get(part)
+        if wish is None and own in known and own not in taken:
+            wish = str(own)
+        chosen[part] = wish or None
+        taken.update([wish] if wish else [])
+    unrecorded = [name for name in known if name not in _recorded_columns(recorded)]
+    for part in ("qid", "label", "item"):
+        if chosen[part] is None and named.get(part) is not False and not (recorded and part == "item"):
+            chosen[part] = _guess_column(schema, part, {*taken, *keep})
+            if chosen[part] is not None:
+                said.append(f"{part}={chosen[part]!r}")
+                taken.add(str(chosen[part]))
+    for part in ("qid", "label"):
+        if chosen[part] is None:
+            raise BadInput(
+                f"{source} has no column that looks like the {part}. Pass {option(part)} with one of its "
+                f"columns: {', '.join(repr(name) for name in known[:40])}{' …' if len(known) > 40 else ''}."
+            )
+    if chosen["time"] is None and named.get("time") is not False:
+        guess = _guess_time(schema, [name for name in unrecorded if name not in {*taken, *keep}])
+        if guess is not None:
+            chosen["time"] = guess
+            said.append(f"time={guess!r}")
+            taken.add(guess)
+    guessed_position = chosen["position"] is None and named.get("position") is not False
+    if guessed_position:
+        free = [n for n in unrecorded if n not in {*taken, *keep} and _plain(n) == "position"]
+        fits = [n for n in free if is_number(schema.field(n).type)]
+        guessed_position = bool(fits)
+        if fits:
+            chosen["position"] = fits[0]
+            said += [f"position={fits[0]!r}"] if features is None else []  # else no feature is lost
+            taken.add(fits[0])
+    groups = _choose_segments(schema, segments, recorded, taken)
+    taken.update(groups.values())
+    columns = _choose_features(schema, features, recorded, taken)
+    leaks: tuple[str, ...] = ()
+    if features is None:
+        own = recorded.get("features", ())
+        leaks = tuple(n for n in columns if say_leak(n) and n not in own and n not in keep)
+        columns = tuple(n for n in columns if n not in leaks)
+        taken.update(leaks)
+        parts = {*taken, *columns}
+        left = [n for n in unrecorded if n not in parts and not _is_text(schema.field(n).type)]
+        if left:
+            said.append(f"left out ({', '.join(f'{n!r}: {schema.field(n).type}' for n in left[:5])})")
+    sparse = bool(recorded.get("sparse")) and features is None
+    own = recorded.get("segments", {})
+    unnamed = tuple(name for name in groups if segments is None and name not in own)
+    roles = Roles(
+        features=columns,
+        segments=groups,
+        sparse=sparse,
+        unnamed=unnamed,
+        leaks=leaks,
+        guessed_position=guessed_position,
+        **chosen,  # type: ignore[arg-type]
+    )
+    return roles, said
+
+
+def say_leak(name: str) -> str | None:
+    """Why a column of this name is not read as a feature unless it is named; None if it may be one.
+
+    >>> say_leak("Clicked"), say_leak("past_clicks")
+    ('what people did', None)
+    """
+    return _REASONS.get(_plain(name))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type can be a feature: numbers, booleans, decimals, or nothing at all."""
+    import pyarrow.types as types
+
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    return any(
+        test(value)
+        for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    views = getattr(types, "is_string_view", lambda _: False)
+    return bool(types.is_string(value) or types.is_large_string(value) or views(value))
+
+
+def _is_segment(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    return _is_text(kind) or types.is_dictionary(kind)
+
+
+def _choose_segments(
+    schema: pa.Schema, named: Sequence[str] | None, recorded: Mapping[str, Any], taken: set[str]
+) -> dict[str, str]:
+    if named is not None:
+        return {column: column for column in named}
+    groups = {n: c for n, c in recorded.get("segments", {}).items() if c in schema.names and c not in taken}
+    used = taken | _recorded_columns(recorded)
+    fresh = {
+        n: n for n in schema.names if n not in used and n not in groups and _is_segment(schema.field(n).type)
+    }
+    return groups | fresh
+
+
+def _choose_features(
+    schema: pa.Schema, named: Sequence[str] | None, recorded: Mapping[str, Any], taken: set[str]
+) -> tuple[str, ...]:
+    if named is not None:
+        return tuple(dict.fromkeys(named))
+    first = [name for name in recorded.get("features", ()) if name in schema.names and name not in taken]
+    used = taken | _recorded_columns(recorded) | SAVED_INDEX
+    return (*first, *(n for n in schema.names if n not in used and is_number(schema.field(n).type)))
+
+
+def _guess_column(schema: pa.Schema, part: str, taken: set[str]) -> str | None:
+    free = {_plain(name): name for name in reversed(schema.names) if name not in taken}
+    fits = [free[guess] for guess in GUESSES[part] if guess in free]
+    suited = [name for name in fits if _suits(schema.field(name).type, part)]
+    if part == "label" and not suited:
+        return fits[0] if fits else None  # a label of text is an error that names the column
+    return suited[0] if suited else None
+
+
+def _suits(kind: pa.DataType, part: str) -> bool:
+    import pyarrow.types as types
+
+    number = is_number(kind) and not types.is_null(kind)
+    return number if part == "label" else _is_text(kind) or (number and not types.is_boolean(kind))
+
+
+def _guess_time(schema: pa.Schema, free: Sequence[str]) -> str | None:
+    import pyarrow.types as types
+
+    for test in (types.is_timestamp, types.is_date):
+        fits = [name for name in free if test(schema.field(name).type)]
+        if fits:
+            return fits[0] if len(fits) == 1 else None
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def _read_recorded(schema: pa.Schema) -> dict[str, Any]:
+    entry = (schema.metadata or {}).get(METADATA_KEY)
+    if entry is None:
+        return {}
+    try:
+        recorded = json.loads(entry)
+    except ValueError:
+        return {}
+    return recorded if isinstance(recorded, dict) and recorded.get("version") == 1 else {}
+
+
+def _recorded_columns(recorded: Mapping[str, Any]) -> set[str]:
+    single = {recorded[part] for part in SINGLE_PARTS if recorded.get(part)}
+    return single | {*recorded.get("features", ()), *recorded.get("segments", {}).values()}
+
+
+def _refuse_repeats(names: Sequence[str], source: str) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"{source} has two columns named {twice!r}. Rename or drop one of them.")
+
+
+def _refuse_double_parts(named: Mapping[str, OneColumn], features: Sequence[str] | None, source: str) -> None:
+    parts: dict[str, str] = {}
+    for part, column in named.items():
+        if not column:
+            continue
+        if column in parts or (part == "label" and column in (features or ())):
+            raise BadInput(
+                f"a column plays one part. Column {column!r} of {source} is named as {part} and as "
+                f"{parts.get(column, 'a feature')}."
+            )
+        parts[column] = part
+
+
+WIDEST_SPARSE = 5_000  # columns; beyond it a table of a sparse matrix is mostly zeros and does not fit
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+
+
+def assemble_batches(
+    batches: Iterable[pa.RecordBatch], rows: int, roles: Roles, said: list[str], source: str
+) -> RankingData:
+    """Fill `X` batch by batch, column by column; everything else is kept until the end as Arrow pieces."""
+    if rows == 0:
+        raise BadInput(f"{source} has no rows. At least one is needed.")
+    width = len(roles.features)
+    X = np.empty((0 if roles.sparse else rows, width), dtype=np.float32)
+    blocks: list[Any] = []
+    labels = np.empty(rows, dtype=np.float64)
+    pieces: dict[str, list[pa.Array]] = {name: [] for name in roles.others}
+    start = 0
+    for batch in batches:
+        stop = start + batch.num_rows
+        block = np.empty((batch.num_rows, width), dtype=np.float32) if roles.sparse else X[start:stop]
+        for place, name in enumerate(roles.features):
+            _fill_feature(block[:, place], batch.column(name), name, start, source)
+        if roles.sparse:
+            blocks.append(_as_sparse(block))
+        labels[start:stop] = _as_labels(batch.column(roles.label), roles.label, start, source)
+        for name, kept in pieces.items():
+            kept.append(batch.column(name))
+        start = stop
+    columns = {name: _join(kept, name, source) for name, kept in pieces.items()}
+    leaks = [*roles.leaks]
+    if roles.guessed_position and not _counts_from_1(columns[str(roles.position)]):
+        leaks = [str(roles.position), *leaks]
+        said = [phrase for phrase in said if phrase != f"position={roles.position!r}"]
+        roles = replace(roles, position=None)
+    segments = {name: _as_plain(columns[column], column, source) for name, column in roles.segments.items()}
+    said = [*said, *_find_odd_text({name: columns[roles.segments[name]] for name in roles.unnamed})]
+    data = RankingData.from_arrays(
+        _stack(blocks) if roles.sparse else X,
+        labels,
+        _as_id_array(columns[roles.qid], "qid", roles.qid, source),
+        feature_names=roles.features,
+        items=None if roles.item is None else _as_id_array(columns[roles.item], "item", roles.item, source),
+        segments=segments,
+        **{part: _as_part(columns, getattr(roles, part), part, source) for part in PER_ROW},
+    )
+    if said:
+        named = option("qid", "label", "item", "position", "time", "features", "segments")
+        warnings.warn(
+            f"{source}: guessed {', '.join(said)}. Name columns with {named} to silence this.",
+            Guess,
+            stacklevel=4,
+        )
+    if leaks:
+        warnings.warn(_say_leaks(leaks, source), LeftOut, stacklevel=4)
+    return data
+
+
+def _say_leaks(leaks: Sequence[str], source: str) -> str:
+    shown = ", ".join(f"{name!r} ({say_leak(name)})" for name in leaks[:10])
+    more = f" and {len(leaks) - 10} more" if len(leaks) > 10 else ""
+    verb = "is no feature" if len(leaks) == 1 else "are no features"
+    return (
+        f"{source}: {shown}{more} {verb}: a ranker must not learn from what is not known before a list is "
+        f"shown, or from ids and times. To read one all the same, name it with {option('keep', 'features')}."
+    )
+
+
+def _counts_from_1(column: pa.ChunkedArray) -> bool:
+    try:
+        check_position(_as_numbers(column.combine_chunks()))
+    except BadInput:
+        return False
+    return True
+
+
+def _fill_feature(out: Floats32, column: pa.Array, name: str, start: int, source: str) -> None:
+    import pyarrow as pa
+
+    if not is_number(column.type):
+        raise BadInput(_describe_text_feature(column, name, start, source))
+    values = _as_numbers(column)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out[:] = values
+    if pa.types.is_integer(column.type) or not np.isinf(out).any():
+        return
+    row = int(np.flatnonzero(np.isinf(out))[0])
+    raise BadInput(
+        f"{source}: feature {name!r} is {values[row]} at row {start + row}, which is not finite as float32. "
+        "Clip the column, or set such values to null."
+    )
+
+
+def _describe_text_feature(column: pa.Array, name: str, start: int, source: str) -> str:
+    import pyarrow.compute as pc
+
+    texts = column.cast("string") if not str(column.type).startswith(("list", "struct", "map")) else None
+    row, value = 0, str(column.type)
+    if texts is not None:
+        odd = pc.fill_null(pc.invert(pc.match_substring_regex(texts, NUMBER)), False).to_numpy(
+            zero_copy_only=False
+        )
+        present = np.flatnonzero(odd if odd.any() else texts.is_valid().to_numpy(zero_copy_only=False))
+        row = int(present[0]) if len(present) else 0
+        value = repr(texts[row].as_py())
+    return (
+        f"{source}: feature {name!r} must be numbers. Got {value} at row {start + row} (the column is "
+        f"{column.type}). Encode it as a number, or leave it out of {option('features')}."
+    )
+
+
+def _as_numbers(column: pa.Array) -> AnyArray:
+    """Numbers with NaN for null, in the column's own width where it can."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    elif pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    elif pa.types.is_null(column.type):
+        return np.full(len(column), np.nan, dtype=np.float32)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _as_labels(column: pa.Array, name: str, start: int, source: str) -> AnyArray:
+    if not is_number(column.type):
+        first = next((value for value in column.to_pylist() if value is not None), None)
+        raise BadInput(
+            f"{source}: label {name!r} must be numbers. Got {first!r} (the column is {column.type}). Map its "
+            f"values to grades of 0 or more first, or name another column with {option('label')}."
+        )
+    labels = _as_numbers(column).astype(np.float64)
+    wrong = ~(np.isfinite(labels) & (labels >= 0.0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        value, fix = f"{labels[row]:g}", "Set such labels to 0, or drop the rows."
+        if np.isnan(labels[row]):
+            value, fix = "a missing one", "Drop such rows, or give them a grade."
+        raise BadInput(
+            f"{source}: label {name!r} must be finite and 0 or more. Got {value} at row {start + row}. {fix}"
+        )
+    return labels
+
+
+def _as_id_array(column: pa.ChunkedArray, part: str, name: str, source: str) -> AnyArray:
+    """Ids as numbers or strings, none of them missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = column.is_null(nan_is_null=True)
+    if pc.any(missing).as_py():
+        row = pc.index(missing, True).as_py()
+        hint = f" Drop such rows, or name another column with {part}=."
+        raise BadInput(f"{source}: {part} {name!r} is missing at row {row}.{hint}")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):  # how Spark and Snowflake write whole numbers
+        try:
+            return np.asarray(column.cast(pa.int64()).to_numpy())
+        except pa.ArrowInvalid:
+            return _as_texts(column.cast(pa.string()), name, source)
+    if is_number(column.type):
+        return np.asarray(column.to_numpy())
+    return _as_texts(column, name, source)
+
+
+def _as_part(
+    columns: dict[str, pa.ChunkedArray], name: str | None, part: str, source: str
+) -> AnyArray | None:
+    import pyarrow as pa
+
+    if name is None:
+        return None
+    column = columns[name]
+    if part == "time":
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            try:
+                column = column.cast(pa.timestamp("us"))
+            except pa.ArrowInvalid as error:
+                raise BadInput(f"{source}: time {name!r} is text that is no ISO time: {error}.") from error
+        return np.asarray(column.to_numpy())
+    if not is_number(column.type):
+        raise BadInput(f"{source}: {part} {name!r} must be numbers. Got a column of {column.type}.")
+    return _as_numbers(column.combine_chunks())
+
+
+def _as_plain(column: pa.ChunkedArray, name: str, source: str) -> AnyArray:
+    """A segment's values: numbers and times as they are, text as strings with None for null."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_number(column.type) or pa.types.is_temporal(column.type):
+        return np.asarray(column.to_numpy())
+    return _as_texts(column, name, source)
+
+
+def _as_texts(column: pa.ChunkedArray, name: str, source: str) -> AnyArray:
+    """Strings that rows share: a log repeats its few million ids many times."""
+    import pyarrow as pa
+
+    try:
+        texts = column.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise BadInput(
+            f"{source}: column {name!r} must be numbers or text. Got a column of {column.type}."
+        ) from error
+    coded = pa.chunked_array([texts]) if isinstance(texts, pa.Array) else texts
+    coded = pa.concat_arrays(coded.chunks).dictionary_encode()
+    distinct = np.empty(len(coded.dictionary) + 1, dtype=object)
+    distinct[:-1] = coded.dictionary.to_pylist()  # and None at the end, where code −1 points
+    return np.asarray(distinct[coded.indices.fill_null(-1).to_numpy()])
+
+
+def _find_odd_text(columns: dict[str, pa.ChunkedArray]) -> list[str]:
+    """Text columns that are mostly numbers: one 'n/a' must not turn a feature into a segment unsaid."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    phrases = []
+    for name, column in columns.items():
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            continue
+        values = column.drop_null()
+        numbers = pc.match_substring_regex(values, NUMBER)
+        share = pc.mean(numbers.cast(pa.int8())).as_py() if len(values) else 1.0
+        if 0.5 <= share < 1.0:
+            odd = values[pc.index(numbers, False).as_py()].as_py()
+            phrases.append(
+                f"segment {name!r}, mostly numbers but also {odd!r} (a missing value? Then say so)"
+            )
+    return phrases
+
+
+def _join(pieces: list[pa.Array], name: str, source: str) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    try:
+        return pa.chunked_array([piece.cast(pieces[0].type) for piece in pieces])
+    except pa.ArrowInvalid as error:
+        raise BadInput(f"{source}: column {name!r} changes its type between files: {error}.") from error
+
+
+def _as_sparse(block: Floats32) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array(block)
+
+
+def _stack(blocks: list[Any]) -> Any:
+    from scipy.sparse import vstack
+
+    return vstack(blocks, format="csr")
+
+
+# -- into batches ---------------------------------------------------------------------------------
+
+
+def check_width(columns: int) -> None:
+    """Refuse a table of a sparse matrix so wide that it would be mostly zeros and not fit."""
+    if columns > WIDEST_SPARSE:
+        raise BadInput(
+            f"a table of {columns:,} columns would hold every zero of this sparse X (the limit is "
+            f"{WIDEST_SPARSE:,}). Write svmlight (.txt, .txt.gz) instead: it keeps what is not zero."
+        )
+
+
+def name_columns(data: RankingData) -> Roles:
+    """A column for each part of the data; features keep their names, ours give way: `qid_`."""
+    if data.is_sparse:
+        check_width(data.n_features)
+    taken = set(data.feature_names)
+    chosen: dict[str, str] = {}
+    for part in ("qid", "label", *(("item",) if data.items is not None else ()), *PER_ROW):
+        if part in ("qid", "label", "item") or getattr(data, part) is not None:
+            chosen[part] = _free_name(part, taken)
+    segments = {name: _free_name(name, taken) for name in data.segments}
+    return Roles(features=data.feature_names, segments=segments, sparse=data.is_sparse, **chosen)  # type: ignore[arg-type]
+
+
+def make_batches(data: RankingData, roles: Roles) -> Iterator[pa.RecordBatch]:
+    """The rows as record batches of a bounded size (at least one batch, though it be empty)."""
+    import pyarrow as pa
+
+    schema: pa.Schema | None = None
+    step = int(np.clip(2**23 // max(1, data.n_features), 1024, 65_536))
+    qid = data.qid
+    for start in range(0, max(1, data.n_rows), step):
+        rows = slice(start, min(start + step, data.n_rows))
+        block: Any = data.X[rows]
+        dense = block.toarray() if data.is_sparse else block
+        columns = {roles.qid: _as_arrow(qid[rows], "qid"), roles.label: pa.array(data.y[rows], pa.float64())}
+        if roles.item is not None and data.items is not None:
+            columns[roles.item] = _as_arrow(data.items[rows], "items")
+        for place, name in enumerate(roles.features):
+            columns[name] = pa.array(np.ascontiguousarray(dense[:, place]), pa.float32())
+        for part in PER_ROW:
+            if getattr(roles, part) is not None:
+                columns[getattr(roles, part)] = _as_arrow(getattr(data, part)[rows], part)
+        for name, column in roles.segments.items():
+            columns[column] = _as_arrow(data.segments[name][rows], f"segment {name!r}")
+        if schema is None:
+            fields = [pa.field(name, _whole_type(column)) for name, column in columns.items()]
+            schema = pa.schema(fields, metadata=roles.to_metadata())
+        arrays = [column.cast(schema.field(name).type) for name, column in columns.items()]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _whole_type(column: pa.Array) -> pa.DataType:
+    """The type of a column's first piece, or text where that piece holds nothing but null."""
+    import pyarrow as pa
+
+    return pa.string() if pa.types.is_null(column.type) else column.type
+
+
+def _as_arrow(values: AnyArray, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] in ("Y", "M", "W", "h", "m"):
+        values = values.astype("datetime64[s]")  # Arrow knows days, and seconds and finer
+    try:
+        return pa.array(values.astype(object) if values.dtype.kind == "U" else values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise BadInput(
+            f"{name} cannot become a column of a table: {error}. Make it numbers or text."
+        ) from error
+
+
+def _free_name(wish: str, taken: set[str]) -> str:
+    name = wish
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
 
 BATCH_ROWS = 16_384  # a batch of 136 float64 columns is 18 MB
 MISSING = ("", "NULL", "NA", "NaN", "nan", "null")
@@ -45,7 +693,7 @@ def from_table(
     A column `position` that counts from 1 is one; `weight` and `propensity` are taken only when named.
     Without `features`, every numeric or boolean column that plays no other part is one, in order, and text
     columns that play no part become `segments`. But columns whose names say that a ranker must not learn
-    from them (`clicked`, `rank`, `user_id`, …; `placings.data.columns.LEAKS`) are left out with a `LeftOut`
+    from them (`clicked`, `rank`, `user_id`, …; `placings.data.tables.LEAKS`) are left out with a `LeftOut`
     warning, except those in `keep`. `item=False`, `position=False`, `time=False` and `segments=()` mean none.
 
     Null and NaN features are missing (NaN); ±inf, a null qid and a null, negative or textual label are
@@ -124,15 +772,15 @@ def read_csv(
     if path.stat().st_size == 0:
         raise EmptyFile(path, "is empty. A header line and at least one row are needed.")
     with _told_as_bad_file(path):
-        delimiter = delimiter or _find_delimiter(path)
+        delimiter = delimiter or find_delimiter(path)
         nulls = [missing] if isinstance(missing, str) else list(missing)
         convert = csv.ConvertOptions(null_values=nulls, strings_can_be_null=True)
         parse = csv.ParseOptions(delimiter=delimiter)
         try:
-            with _open_stream(path) as stream:
+            with open_stream(path) as stream:
                 table = csv.read_csv(stream, parse_options=parse, convert_options=convert)
         except ValueError as error:
-            with _open_stream(path) as stream:  # one thread counts rows, so its message says which one
+            with open_stream(path) as stream:  # one thread counts rows, so its message says which one
                 csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
             raise error
     if table.num_rows == 0:
@@ -225,16 +873,16 @@ def _read_batches(files: Sequence[Path], roles: Roles) -> Iterator[pa.RecordBatc
             yield from opened.iter_batches(BATCH_ROWS, columns=roles.columns)
 
 
-def _find_delimiter(path: Path) -> str:
+def find_delimiter(path: Path) -> str:
     if plain_name(path).lower().endswith((".tsv", ".tab")):
         return "\t"
-    with _open_stream(path) as stream:
+    with open_stream(path) as stream:
         head = stream.read(1 << 16).split(b"\n", 1)[0]
     header = re.sub(r'"[^"]*"', "", head.decode("utf-8", "replace"))
     return max(",\t;|", key=header.count)  # a header of one column has none of them: the comma wins
 
 
-def _open_stream(path: Path) -> Any:
+def open_stream(path: Path) -> Any:
     import pyarrow as pa
 
     return pa.input_stream(str(path), compression=find_compression(path))

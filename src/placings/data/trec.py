@@ -15,10 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import as_scores
+from placings.core import (
+    BadFile,
+    BadInput,
+    EmptyFile,
+    PlacingsWarning,
+    as_scores,
+    iterate_blocks,
+    option,
+    write_atomically,
+)
 from placings.data.ranking import RankingData
-from placings.data.streams import iterate_blocks, write_atomically
-from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, option
 
 LARGEST = float(np.finfo(np.float32).max)
 Listing = list[tuple[int, str, float]]  # rank, document, score

@@ -7,18 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName, option
-from placings.evaluation.scoring import (
-    count_queries,
-    give_scores,
-    is_lower_better,
-    name_metrics,
-    refuse_other_data,
-    stack_columns,
-)
-from placings.evaluation.significance import (
+from placings.core import (
+    BadInput,
+    Floats,
+    UnknownName,
     adjust_holm,
     bootstrap_means,
     check_share,
@@ -27,11 +19,20 @@ from placings.evaluation.significance import (
     flip_signs,
     mean_known,
     measure_effect,
+    option,
+)
+from placings.data import RankingData
+from placings.evaluation.scoring import (
+    count_queries,
+    give_scores,
+    is_lower_better,
+    name_metrics,
+    refuse_other_data,
+    stack_columns,
 )
 from placings.evaluation.slices import Group, Slice, Slicings, find_groups, order_worst_first
 from placings.evaluation.verdicts import BETTER, WORSE, Comparison, Difference, list_notes, say_counts
-from placings.metrics.names import Metric, measure, metric
-from placings.metrics.order import EMPTY
+from placings.metrics import EMPTY, Metric, measure, metric
 
 TESTS = {"randomisation": "p_randomisation", "t": "p_t"}
 

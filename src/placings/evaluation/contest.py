@@ -17,21 +17,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
-from placings.arrays import Floats
-from placings.data.ranking import RankingData
-from placings.data.streams import write_atomically
-from placings.errors import BadInput, PlacingsWarning
+from placings.core import BadInput, Floats, PlacingsWarning, check_count, write_atomically, write_json
+from placings.data import RankingData
 from placings.evaluation.comparison import check_comparing, compare
-from placings.evaluation.rendering import write_json
 from placings.evaluation.runs import as_plain, fingerprint
 from placings.evaluation.scoring import name_metrics
-from placings.evaluation.significance import check_count
 from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
 from placings.metrics import metric as as_metric
-from placings.rankers.bundles import find_versions
-from placings.rankers.catalogue import make_ranker
-from placings.rankers.estimator import Ranker
+from placings.rankers import Ranker, find_versions, make_ranker
 
 CELLS = "cells"
 NOT_RANDOM = frozenset({"LinearRanker", "OriginalOrder"})  # another seed gives the same ranker
@@ -146,8 +140,7 @@ def read_folds(
         if not data or any(len(fold) != 3 for fold in data):
             raise BadInput("folds must be (train, valid, test), at least one of them.")
         return list(data)
-    from placings.data.letor import find_collection
-    from placings.data.reading import read
+    from placings.data import find_collection, read
 
     collection = find_collection(data)
     if collection is None:

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.data.alignment import align_features
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
-from placings.evaluation.rendering import (
+from placings.core import (
+    BadInput,
     Cell,
     Grid,
     format_difference,
@@ -18,6 +16,7 @@ from placings.evaluation.rendering import (
     render_grid,
     write_json,
 )
+from placings.data import RankingData, align_features
 
 SHOWN = 10
 

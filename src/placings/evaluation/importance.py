@@ -8,16 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.data.checks import Matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import Cell, Grid, Shown, format_interval, format_number, render_grid
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Cell,
+    Floats,
+    Grid,
+    Ints,
+    Shown,
+    UnknownName,
+    bootstrap_means,
+    format_interval,
+    format_number,
+    mean_known,
+    render_grid,
+)
+from placings.data import Matrix, RankingData
 from placings.evaluation.scoring import give_scores, is_lower_better
-from placings.evaluation.significance import bootstrap_means, mean_known
-from placings.metrics.names import Metric
-from placings.metrics.names import metric as find_metric
-from placings.metrics.order import sum_by_query
+from placings.metrics import Metric, sum_by_query
+from placings.metrics import metric as find_metric
 
 SHOWN = 20
 
@@ -85,7 +94,7 @@ def rank_importance(
       for rankers with `contributions` (trees, linear)
     - "permutation": `permute_importance` with `options`, for any ranker
 
-    >>> from placings.data.synthetic import make_ranking
+    >>> from placings.simulate.rankings import make_ranking
     >>> from placings.rankers.lgbm import LightGBMRanker
     >>> data = make_ranking(20, n_features=3, random_state=0).data
     >>> found = rank_importance(LightGBMRanker(rounds=5).fit(data), "split")

@@ -17,10 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from placings.arrays import AnyArray
-from placings.data.ranking import RankingData
-from placings.data.streams import write_atomically
-from placings.errors import BadFile, BadInput, MissingExtra
+from placings.core import AnyArray, BadFile, BadInput, MissingExtra, write_atomically
+from placings.data import RankingData
 
 FORMAT = 1
 FILE = "run.json"
@@ -207,7 +205,7 @@ def list_versions() -> dict[str, str]:
     """Python, placings and the libraries that change numbers, as far as they are installed."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from placings.rankers.bundles import find_versions
+    from placings.rankers import find_versions
 
     found = find_versions()
     for library in ("scipy", "numba", "optuna"):

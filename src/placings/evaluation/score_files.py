@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.data.columns import GUESSES, find_roles
-from placings.data.ids import number_ids
-from placings.data.ranking import RankingData
-from placings.data.reading import find_format
-from placings.data.streams import check_file, iterate_blocks, plain_name
-from placings.errors import BadFile
+from placings.core import AnyArray, BadFile, Floats, Ints, check_file, iterate_blocks, plain_name
+from placings.data import GUESSES, RankingData, find_format, find_roles, number_ids
 
 SCORE_NAMES = ("score", "scores", "prediction", "predictions", "predicted", "y_pred")
 
@@ -149,12 +144,12 @@ def _read_table(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    from placings.data.tables import _find_delimiter, _open_stream
+    from placings.data import find_delimiter, open_stream
 
     try:
         if find_format(path) == "parquet":
             return parquet.read_table(path)
-        with _open_stream(path) as stream:
-            return csv.read_csv(stream, parse_options=csv.ParseOptions(delimiter=_find_delimiter(path)))
+        with open_stream(path) as stream:
+            return csv.read_csv(stream, parse_options=csv.ParseOptions(delimiter=find_delimiter(path)))
     except pa.ArrowException as error:
         raise BadFile(path, f"cannot be read: {' '.join(str(error).split())}.") from error

@@ -8,11 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints, as_scores
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import Cell, Grid, format_interval, format_mean, render_grid, write_json
-from placings.evaluation.significance import bootstrap_means, mean_known
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Cell,
+    Floats,
+    Grid,
+    Ints,
+    UnknownName,
+    as_scores,
+    bootstrap_means,
+    format_interval,
+    format_mean,
+    mean_known,
+    render_grid,
+    write_json,
+)
+from placings.data import RankingData
 from placings.evaluation.slices import (
     Group,
     Slice,
@@ -22,9 +34,15 @@ from placings.evaluation.slices import (
     order_worst_first,
     render_slices,
 )
-from placings.metrics.names import Metric, list_metrics, measure, metric
-from placings.metrics.order import count_by_query, is_relevant
-from placings.metrics.rank import rank_of_first_relevant
+from placings.metrics import (
+    Metric,
+    count_by_query,
+    is_relevant,
+    list_metrics,
+    measure,
+    metric,
+    rank_of_first_relevant,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,7 +225,7 @@ def rank_distribution(
     """How many queries have their first relevant item at rank 1, 2, …, and below `deepest`.
 
     Queries with nothing relevant (or fewer than `min_items` rows) are NaN in `ranks` and counted nowhere.
-    Draw it with `placings.report.rank_figures.draw_rank_distribution`.
+    Draw it with `placings.report.figures.draw_rank_distribution`.
 
     >>> data = RankingData.from_arrays([[3.0], [2.0], [1.0]], [0, 1, 1], [1, 1, 2])
     >>> rank_distribution(data.X[:, 0], data, deepest=3).counts.tolist()
@@ -232,7 +250,7 @@ def give_scores(ranker_or_scores: Any, data: RankingData, what: str = "scores") 
     if hasattr(given, "predict"):
         from sklearn.base import BaseEstimator
 
-        from placings.rankers.estimator import Ranker
+        from placings.rankers import Ranker
 
         plain = isinstance(given, BaseEstimator) and not isinstance(given, Ranker)
         given = predict_lists(given, data.X, data.qid) if plain else given.predict(data)
@@ -253,7 +271,7 @@ def predict_lists(estimator: Any, X: Any, qid: Any) -> Any:
     """
     from sklearn.pipeline import Pipeline
 
-    from placings.rankers.estimator import Ranker
+    from placings.rankers import Ranker
 
     if isinstance(estimator, Ranker):
         return estimator.predict(X, qid)

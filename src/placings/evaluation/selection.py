@@ -10,13 +10,10 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from placings.arrays import Floats, Ints, as_vector
-from placings.data.checks import check_weight, order_by_query
-from placings.data.ids import as_ids, number_ids
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
+from placings.core import BadInput, Floats, Ints, as_vector
+from placings.data import RankingData, as_ids, check_weight, number_ids, order_by_query
 from placings.evaluation.scoring import predict_lists
-from placings.metrics.names import Metric, metric
+from placings.metrics import Metric, metric
 
 ROUTING = (
     "Call sklearn.set_config(enable_metadata_routing=True) once, and pass params={'qid': qid} to "

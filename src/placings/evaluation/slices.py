@@ -8,19 +8,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.arrays import AnyArray, Bools, Ints
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import (
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Bools,
     Cell,
     Grid,
+    Ints,
+    UnknownName,
     format_difference,
     format_interval,
     format_mean,
     format_number,
     render_grid,
 )
-from placings.metrics.order import count_by_query
+from placings.data import RankingData
+from placings.metrics import count_by_query
 
 SMALL = 20  # a slice with fewer scored queries is flagged: its interval is a guess about a guess
 BANDS = 4

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from placings.errors import BadInput, UnknownName
-from placings.rankers.catalogue import explain_setting
-from placings.rankers.estimator import Ranker
+from placings.core import BadInput, UnknownName
+from placings.rankers import Ranker, explain_setting
 
 Value: TypeAlias = bool | int | float | str | None
 POSITIVE_WEIGHT = "positive_weight"

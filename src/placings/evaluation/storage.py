@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.errors import BadInput, MissingExtra, option
+from placings.core import BadInput, MissingExtra, option
 from placings.evaluation.spaces import Float, Int, Space, Value, count_grid
 
 if TYPE_CHECKING:

@@ -21,14 +21,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.cache import load_arrays, save_arrays
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, PlacingsError, PlacingsWarning
+from placings.core import BadInput, Floats, PlacingsError, PlacingsWarning, count_threads
+from placings.data import RankingData, load_arrays, save_arrays
 from placings.evaluation.spaces import POSITIVE_WEIGHT, Value, apply_values
 from placings.metrics import measure
-from placings.rankers.estimator import Ranker
-from placings.threads import count_threads
+from placings.rankers import Ranker
 
 
 class WorkerDied(PlacingsError):

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import (
+from placings.core import (
+    AnyArray,
+    BadInput,
     Cell,
+    Floats,
     Grid,
+    Ints,
+    UnknownName,
     format_difference,
     format_interval,
     format_mean,
@@ -21,6 +23,7 @@ from placings.evaluation.rendering import (
     render_grid,
     write_json,
 )
+from placings.data import RankingData
 from placings.evaluation.scoring import is_lower_better, say_bootstrap, say_rule
 from placings.evaluation.slices import Slice, describe_slice, render_slices
 

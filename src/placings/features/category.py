@@ -8,8 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.errors import BadInput
+from placings.core import BadInput, Floats
 from placings.features.columns import Rows
 from placings.features.spec import KINDS, UNKNOWN, Feature, Kind, check_choice
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from placings.arrays import Floats
+from placings.core import Floats
 from placings.features.columns import Rows
 from placings.features.folding import KEPT, fold_text, give_spellings
 from placings.features.spec import Feature, Kind, check_measures

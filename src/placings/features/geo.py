@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import Floats
+from placings.core import Floats
 from placings.features.columns import Rows
 from placings.features.spec import Feature, Kind, check_measures
 

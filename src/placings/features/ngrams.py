@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placings.errors import BadInput
+from placings.core import BadInput
 from placings.features.columns import Rows
 from placings.features.spec import Feature, Kind
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placings.errors import BadInput
+from placings.core import BadInput
 from placings.features.category import OneHot
 from placings.features.columns import LIST, Rows, Table
 from placings.features.engine_signals import EngineSignals

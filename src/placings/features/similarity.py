@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.arrays import Bools, Floats, Ints
-from placings.errors import MissingExtra
+from placings.core import Bools, Floats, Ints, MissingExtra
 from placings.features.columns import Rows
 from placings.features.folding import give_spellings
 from placings.features.spec import Feature, Kind, check_measures

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from os import PathLike
+from pathlib import Path
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -19,10 +22,8 @@ from typing import (
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.checks import Matrix, say_one_query
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
+from placings.core import BadFile, BadInput, Floats, UnknownName, check_file, write_atomically
+from placings.data import Matrix, RankingData, say_one_query
 from placings.features.columns import LIST, Rows, Table
 
 if TYPE_CHECKING:
@@ -378,3 +379,26 @@ def _fits(value: Any, hint: Any) -> bool:
 def _show(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def write_features(features: FeatureSet, path: str | PathLike[str]) -> Path:
+    """Write a feature set's state as JSON, whole or not at all; gives back where."""
+    file = Path(path)
+    with write_atomically(file) as part:
+        part.write_text(
+            json.dumps(features.to_state(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
+    return file
+
+
+def read_features(path: str | PathLike[str]) -> FeatureSet:
+    """The feature set that `write_features` wrote; a file that holds anything else is refused."""
+    file = Path(path)
+    check_file(file)
+    try:
+        state = json.loads(file.read_text(encoding="utf-8"))
+        return FeatureSet.from_state(state)
+    except BadInput as error:
+        raise BadFile(file, str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise BadFile(file, f"is no JSON: {error}. Write it with write_features.") from error

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from placings.arrays import Floats
+from placings.core import Floats
 from placings.features.columns import Rows
 from placings.features.fields import match_cores
 from placings.features.geo import measure_distance

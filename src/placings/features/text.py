@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from placings.arrays import Floats
+from placings.core import Floats
 from placings.features.columns import Rows
 from placings.features.spec import Feature, Kind, check_measures
 

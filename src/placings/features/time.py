@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from placings.arrays import Floats, Ints
-from placings.errors import BadInput
+from placings.core import BadInput, Floats, Ints
 from placings.features.columns import Rows, Times, number_values
 from placings.features.spec import Feature, Kind, check_measures
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import Bools, Floats, Ints
-from placings.data.tables import need_library
-from placings.data.times import as_utc
-from placings.errors import BadInput, option
-from placings.feco.results import Coverage
+from placings.core import BadInput, Bools, Floats, Ints, as_utc, option
+from placings.data import need_library
+from placings.feco.score import Coverage
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.data.columns import SAVED_INDEX, SINGLE_PARTS
-from placings.data.engines import Source
-from placings.errors import BadInput, UnknownName, option
+from placings.core import BadInput, UnknownName, option
+from placings.data import SAVED_INDEX, SINGLE_PARTS, Source
 from placings.feco.rules import is_hollow
 
 ABSENT = ("error", "dark")
@@ -107,9 +106,8 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
     `bundle` is a saved ranker's folder, a ranker, or an `Importance`. Trees tell the gain of their splits;
     other rankers are asked for the mean size of contributions on the few rows that they keep.
     """
-    from placings.evaluation.importance import Importance, rank_importance
-    from placings.rankers.bundles import load
-    from placings.rankers.estimator import Ranker
+    from placings.evaluation import Importance, rank_importance
+    from placings.rankers import Ranker, load
 
     if bundle is None:
         raise BadInput(
@@ -125,7 +123,7 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
         )
     if hasattr(ranker, "feature_importances"):
         return list(rank_importance(ranker, "gain").names), "Features were picked by gain."
-    from placings.data.ranking import RankingData
+    from placings.data import RankingData
 
     sample = ranker._sample
     rows = sample.shape[0]

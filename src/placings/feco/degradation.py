@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Bools, Floats
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName, option
-from placings.evaluation.importance import Importance
-from placings.evaluation.scoring import name_metrics
-from placings.evaluation.significance import check_count, check_share, mean_known
+from placings.core import BadInput, Bools, Floats, UnknownName, check_count, check_share, mean_known, option
+from placings.data import RankingData
+from placings.evaluation import Importance, name_metrics
 from placings.feco.effects import WHERE, Degradation, Effect, sort_importance
 from placings.feco.masking import (
     TEST,
@@ -32,7 +29,7 @@ from placings.feco.masking import (
     take_column,
 )
 from placings.feco.subjects import Subject, as_ranking, resolve_features, weigh_features
-from placings.metrics.names import Metric, measure
+from placings.metrics import Metric, measure
 
 DRAWS = {"test": 20, "train+test": 3}
 
@@ -89,7 +86,7 @@ def degrade(
     nested (dark at 5 % is dark at 25 %) and depend on `random_state` and the feature's name only, so rankers
     are compared on the same masks. `options` (`empty=`, `ties=`, …) go to the metrics.
 
-    >>> from placings.data.synthetic import make_ranking
+    >>> from placings.simulate.rankings import make_ranking
     >>> from placings.rankers.linear import LinearRanker
     >>> train, test = make_ranking(60, n_features=3, mean_size=20, random_state=0).data.split(.5, .5,
     ...     random_state=0)
@@ -349,7 +346,7 @@ def _count_draws(draws: int | Mapping[str, int] | None, places: Sequence[str]) -
 
 
 def _show(features: int, places: Sequence[str], asked: Mapping[str, Any], wanted: bool) -> Any:
-    from placings.rankers.boosting import show_rounds
+    from placings.rankers import show_rounds
 
     fits = len(asked["drops"]) * asked["draws"].get("train+test", 0)
     steps = features * sum(1 if place == "test" else fits for place in places)

@@ -10,13 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.errors import BadInput
-from placings.evaluation.importance import Importance
-from placings.evaluation.rendering import Cell, Grid, Shown, format_interval, format_mean, render_grid
-from placings.evaluation.scoring import is_lower_better
-from placings.evaluation.significance import adjust_holm, bootstrap_means, flip_signs, mean_known
-from placings.evaluation.verdicts import BETTER, WORSE
+from placings.core import (
+    BadInput,
+    Cell,
+    Floats,
+    Grid,
+    Shown,
+    adjust_holm,
+    bootstrap_means,
+    flip_signs,
+    format_interval,
+    format_mean,
+    mean_known,
+    render_grid,
+)
+from placings.evaluation import BETTER, WORSE, Importance, is_lower_better
 
 WHERE = {"test": "in test data", "train+test": "in train and test data"}
 
@@ -152,7 +160,7 @@ class Degradation(Shown):
 
     def to_pandas(self) -> Any:
         """One row a feature, drop and metric: the fields of `Loss`."""
-        from placings.data.tables import need_library
+        from placings.data import need_library
 
         pandas = need_library("pandas", "Degradation.to_pandas")
         return pandas.DataFrame([asdict(each) for each in self.losses])
@@ -164,7 +172,7 @@ class Degradation(Shown):
         units, mean over the draws), `before_share`, `after_share` (of the sum over features) and
         `rank_before`, `rank_after` from 1. Only what was retrained has such rows.
         """
-        from placings.data.tables import need_library
+        from placings.data import need_library
 
         pandas = need_library("pandas", "Degradation.importances")
         retrained = [each for each in self.effects if each.importance is not None]

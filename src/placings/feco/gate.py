@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.rendering import Cell, Grid, Shown, render_grid
-from placings.feco.incidents import name_segment, name_some, say_time
+from placings.core import BadInput, Cell, Grid, Shown, UnknownName, render_grid
+from placings.data import RankingData
+from placings.feco.alerts import name_segment, name_some, say_time
 from placings.feco.intervals import wilson_interval
-from placings.feco.limits import Limit, Limits
-from placings.feco.references import (
+from placings.feco.limits import (
+    Limit,
+    Limits,
     count_frame,
     count_ranking,
     find_by,
@@ -25,7 +25,7 @@ from placings.feco.references import (
     pool_segments,
     take_limits,
 )
-from placings.feco.results import draw_bar
+from placings.feco.score import draw_bar
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,9 @@ coverage/
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -18,19 +20,287 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.data.engines import Engine, Table, opened
-from placings.errors import BadFile, BadInput
-from placings.evaluation.rendering import write_json
+from placings.core import BadFile, BadInput, option, write_json
+from placings.data import Engine, Table, need_library, opened
+from placings.feco.baselines import as_frame, find_segment_columns, find_step, parse_time, to_utc
 from placings.feco.choices import check_column
 from placings.feco.rules import LEARNED, find_rules
-from placings.feco.score import coverage
-from placings.feco.store import CoverageStore
+from placings.feco.score import Coverage, coverage
 from placings.feco.windows import DAY, Cut, as_second, make_cut, parse_window, read_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from placings.feco.sampling import Plan
+
+LAYOUT = 1
+NUMBERS = ("coverage", "low", "high", "events", "covered")
+CREATE = """
+CREATE TABLE IF NOT EXISTS coverage (
+    rule TEXT NOT NULL, unit TEXT NOT NULL, step INTEGER NOT NULL, segments TEXT NOT NULL,
+    feature TEXT NOT NULL, start INTEGER NOT NULL, segment TEXT NOT NULL,
+    coverage REAL, low REAL, high REAL, events INTEGER NOT NULL, covered REAL,
+    watermark INTEGER, place INTEGER NOT NULL,
+    PRIMARY KEY (rule, unit, step, segments, feature, start, segment)
+) WITHOUT ROWID
+"""
+KEY = "rule = ? AND unit = ? AND step = ? AND segments = ? AND feature = ?"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What `put` did, in rows: `written`, of which `replaced` stood there before; `removed` without a
+    successor; `kept` because they were computed at a later watermark."""
+
+    written: int
+    replaced: int
+    removed: int
+    kept: int
+
+
+class CoverageStore:
+    """Coverage keyed by window, feature, segment, rule and unit, in one SQLite file.
+
+    A `put` is one transaction: it is there as a whole or not at all, and readers never see half of it.
+
+    >>> import pandas as pd, tempfile
+    >>> day = pd.DataFrame({"feature": ["rating"], "window": pd.to_datetime(["2024-01-01"]),
+    ...                     "coverage": [0.5], "events": [80]})
+    >>> store = CoverageStore(tempfile.mkdtemp() + "/coverage.sqlite")
+    >>> store.put(day, rule="non_zero")
+    Stored(written=1, replaced=0, removed=0, kept=0)
+    >>> store.put(day.assign(coverage=0.6, events=100), rule="non_zero")  # late events came in
+    Stored(written=1, replaced=1, removed=0, kept=0)
+    >>> store.read()[["feature", "coverage", "events"]].values.tolist()
+    [['rating', 0.6, 100]]
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._connect() as base:
+            (layout,) = base.execute("PRAGMA user_version").fetchone()
+            if layout not in (0, LAYOUT):
+                raise BadFile(self.path, f"has layout {layout}; this placings knows {LAYOUT}. Update it.")
+            base.execute(CREATE)
+            base.execute(f"PRAGMA user_version = {LAYOUT}")
+
+    def put(
+        self,
+        frame: pd.DataFrame | Coverage,
+        *,
+        rule: str | float | Mapping[str, Any] | None = None,
+        unit: str | None = None,
+        watermark: Any = None,
+        since: Any = None,
+        until: Any = None,
+        step: Any = None,
+    ) -> Stored:
+        """Keep coverage; what was there for the same windows, features, rules and unit is replaced.
+
+        All segments of a feature's window are replaced together, so that one that no longer occurs goes.
+        `since` and `until` (not included) say which windows were computed again: those without a row now are
+        removed. `watermark` is the time up to which the log was complete. Rows that were computed at a
+        later watermark are kept: a slow backfill never undoes a newer run. Rule and unit come from a
+        Coverage; with a frame, `rule` is needed, one for all or by feature.
+        """
+        given, _ = as_frame(frame)
+        by = find_segment_columns(given)
+        if "window" not in given.columns:
+            raise BadInput(f"the coverage frame has no windows. Name the time with {option('time')}.")
+        told = frame if isinstance(frame, Coverage) else None
+        names = list(told.features) if told is not None else [str(n) for n in dict.fromkeys(given["feature"])]
+        rules = _name_rules(names, rule if rule is not None or told is None else told.rules)
+        counted = unit or (told.unit if told is not None else "row")
+        length = step if step is not None or told is None else told.window
+        stamps = to_utc(given["window"])
+        seconds = int(find_step(stamps, length).total_seconds())
+        starts = stamps.to_numpy().astype("datetime64[s]").astype(np.int64)
+        mark = None if watermark is None else int(parse_time(watermark, "watermark").timestamp())
+        rows = _list_rows(given, by, starts)
+        for feature in told.features if told is not None else ():
+            rows.setdefault(feature, {})  # counted, and there was nothing: what was kept of it goes
+        written = replaced = removed = kept = 0
+        with self._connect() as base:
+            for place, (feature, windows) in enumerate(rows.items()):
+                key = (rules[feature], counted, seconds, json.dumps(by), feature)
+                for start, segments in windows.items():
+                    old = base.execute(
+                        f"SELECT segment, watermark FROM coverage WHERE {KEY} AND start = ?", (*key, start)
+                    ).fetchall()
+                    if mark is not None and any(seen is not None and seen > mark for _, seen in old):
+                        kept += len(old)
+                        continue
+                    base.execute(f"DELETE FROM coverage WHERE {KEY} AND start = ?", (*key, start))
+                    base.executemany(
+                        "INSERT INTO coverage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        [(*key, start, name, *values, mark, place) for name, values in segments.items()],
+                    )
+                    same = sum(name in segments for name, _ in old)
+                    written, replaced = written + len(segments), replaced + same
+                    removed += len(old) - same
+                if since is not None or until is not None:
+                    first, last = _read_ends(since, until)
+                    gone = [
+                        start
+                        for (start,) in base.execute(
+                            f"SELECT DISTINCT start FROM coverage WHERE {KEY} AND start >= ? AND start < ? "
+                            "AND (? IS NULL OR watermark IS NULL OR watermark <= ?)",
+                            (*key, first, last, mark, mark),
+                        )
+                        if start not in windows
+                    ]
+                    for start in gone:
+                        query = f"DELETE FROM coverage WHERE {KEY} AND start = ?"
+                        removed += base.execute(query, (*key, start)).rowcount
+        return Stored(written, replaced, removed, kept)
+
+    def read(
+        self,
+        *,
+        features: Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
+        rule: str | float | None = None,
+        unit: str | None = None,
+        step: Any = None,
+        since: Any = None,
+        until: Any = None,
+        unfinished: bool = False,
+    ) -> pd.DataFrame:
+        """The coverage frame of the windows from `since` to `until` (not included), for `by`'s segments.
+
+        A window that had not ended at the watermark it was computed at is left out unless `unfinished`.
+        Where a feature is kept under several rules, units or window lengths, say which.
+        """
+        pandas = need_library("pandas", "a coverage frame")
+        names = [] if by is None else [by] if isinstance(by, str) else list(by)
+        first, last = _read_ends(since, until)
+        wanted: dict[str, Any] = {"segments": json.dumps(names)}
+        wanted |= {} if rule is None else {"rule": _name_rule(rule)}
+        wanted |= {} if unit is None else {"unit": unit}
+        wanted |= {} if step is None else {"step": int(find_step([], step).total_seconds())}
+        where = " AND ".join(f"{name} = ?" for name in wanted)
+        if features is not None:
+            where += f" AND feature IN ({', '.join('?' * len(features))})"
+        columns = ("feature", "segment", "start", *NUMBERS, "watermark", "place", "rule", "unit", "step")
+        with self._connect() as base:
+            found = base.execute(
+                f"SELECT {', '.join(columns)} FROM coverage WHERE {where} AND start >= ? AND start < ?",
+                (*wanted.values(), *(features or ()), first, last),
+            ).fetchall()
+        rows = pandas.DataFrame(found, columns=list(columns))
+        _refuse_mixtures(rows)
+        if not unfinished:
+            ends = rows["start"] + rows["step"]
+            rows = rows[rows["watermark"].isna() | (ends <= rows["watermark"].astype("float64"))]
+        segments = [json.loads(text) for text in rows["segment"]]
+        frame = pandas.DataFrame({"feature": rows["feature"].astype(object).to_numpy()})
+        for place, name in enumerate(names):
+            frame[name] = pandas.Series([values[place] for values in segments], dtype=object)
+        frame["window"] = rows["start"].to_numpy(np.int64).astype("datetime64[s]").astype("datetime64[ns]")
+        for name in NUMBERS:
+            frame[name] = rows[name].astype("int64" if name == "events" else "float64").to_numpy()
+        sorted_rows = frame.assign(
+            _place=rows["place"].to_numpy(), **{f"_{n}": frame[n].astype(str) for n in names}
+        ).sort_values(["_place", "feature", *[f"_{n}" for n in names], "window"], kind="stable")
+        answer: pd.DataFrame = sorted_rows[frame.columns.tolist()].reset_index(drop=True)
+        return answer
+
+    def list_kept(self) -> pd.DataFrame:
+        """What the store holds: rule, unit, step, segments, features, first and last window, rows."""
+        pandas = need_library("pandas", "a coverage frame")
+        with self._connect() as base:
+            found = base.execute(
+                "SELECT rule, unit, step, segments, COUNT(DISTINCT feature), MIN(start), MAX(start), "
+                "COUNT(*) FROM coverage GROUP BY rule, unit, step, segments"
+            ).fetchall()
+        names = ["rule", "unit", "step", "segments", "features", "first", "last", "rows"]
+        frame: pd.DataFrame = pandas.DataFrame(found, columns=names)
+        frame["segments"] = [", ".join(json.loads(text)) for text in frame["segments"]]
+        for name in ("first", "last"):
+            frame[name] = pandas.to_datetime(frame[name], unit="s")
+        frame["step"] = pandas.to_timedelta(frame["step"], unit="s")
+        return frame
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            base = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+            try:
+                base.execute("BEGIN IMMEDIATE")  # a second writer waits here, not halfway
+                yield base
+                base.execute("COMMIT")
+            finally:
+                base.close()  # what was not committed is undone
+        except sqlite3.Error as error:
+            raise BadFile(self.path, f"is no coverage store that can be used: {error}.") from error
+
+
+def _name_rule(rule: Any) -> str:
+    return rule if isinstance(rule, str) else f"{float(rule):g}"
+
+
+def _name_rules(features: Sequence[str], rules: Any) -> dict[str, str]:
+    """The rule of each feature, as text."""
+    if rules is None:
+        raise BadInput('rule must say what covered means in this frame, such as "non_zero". Got none.')
+    if not isinstance(rules, Mapping):
+        return dict.fromkeys(features, _name_rule(rules))
+    lacking = [name for name in features if name not in rules]
+    if lacking:
+        raise BadInput(f"rule must name a rule for every feature. Got none for {lacking[0]!r}.")
+    return {name: _name_rule(rules[name]) for name in features}
+
+
+def _list_rows(
+    frame: pd.DataFrame, by: Sequence[str], starts: Any
+) -> dict[str, dict[int, dict[str, tuple[Any, ...]]]]:
+    """feature → window → segment → numbers; NaN is None, and so is a missing segment."""
+    columns: dict[str, list[Any]] = {}
+    for name in NUMBERS:
+        if name in frame.columns:
+            columns[name] = [None if value != value else value for value in frame[name].tolist()]
+        else:
+            columns[name] = [None] * len(frame)
+    events = [int(value or 0) for value in columns["events"]]
+    segments = list(zip(*(frame[name].tolist() for name in by), strict=True)) or [()] * len(frame)
+    found: dict[str, dict[int, dict[str, tuple[Any, ...]]]] = {}
+    for row, (feature, start) in enumerate(zip(frame["feature"].tolist(), starts.tolist(), strict=True)):
+        values = [None if value != value else value for value in segments[row]]
+        name = json.dumps(
+            [value if isinstance(value, str | int | float) else _text(value) for value in values]
+        )
+        share, covered = columns["coverage"][row], columns["covered"][row]
+        if covered is None and share is not None:
+            covered = share * events[row]
+        numbers = (share, columns["low"][row], columns["high"][row], events[row], covered)
+        there = found.setdefault(str(feature), {}).setdefault(start, {})
+        if name in there:
+            raise BadInput(f"feature {feature!r} has two rows for one window and segment. Keep one.")
+        there[name] = numbers
+    return found
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _read_ends(since: Any, until: Any) -> tuple[int, int]:
+    first = -(2**62) if since is None else int(parse_time(since, "since").timestamp())
+    last = 2**62 if until is None else int(parse_time(until, "until").timestamp())
+    if first >= last:
+        raise BadInput(f"since must lie before until. Got {since} and {until}.")
+    return first, last
+
+
+def _refuse_mixtures(rows: pd.DataFrame) -> None:
+    for name in ("rule", "unit", "step"):
+        kinds = rows.groupby("feature")[name].nunique()
+        if len(kinds) and kinds.max() > 1:
+            feature = kinds.idxmax()
+            seen = sorted(map(str, rows.loc[rows["feature"] == feature, name].unique()))
+            raise BadInput(f"feature {feature!r} is kept with several {name}s: {', '.join(seen)}. Name one.")
+
 
 STORE, FILE = "coverage.sqlite", "history.json"
 VERSION = 1
@@ -205,7 +475,7 @@ def _start_history(home: Path, counting: dict[str, Any]) -> History:
 
 
 def _write(home: Path, counting: Mapping[str, Any], done: Mapping[str, float]) -> None:
-    from placings.evaluation.runs import write_text
+    from placings.evaluation import write_text
 
     text = write_json({"version": VERSION, "counting": dict(counting), "done": dict(done)})
     write_text(home / FILE, text + "\n")

@@ -7,8 +7,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import Floats
-from placings.errors import BadInput
+from placings.core import BadInput, Floats
 
 
 def wilson_interval(covered: ArrayLike, events: ArrayLike, *, level: float = 0.95) -> tuple[Floats, Floats]:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
-from placings.evaluation.rendering import Cell, Grid, render_grid
-from placings.feco.incidents import name_segment, name_some
-from placings.feco.results import draw_bar
-from placings.feco.rules import NON_ZERO, Rule, check_rule
+from placings.core import BadFile, BadInput, Cell, Floats, Grid, PlacingsWarning, UnknownName, render_grid
+from placings.data import RankingData
+from placings.feco.alerts import name_segment, name_some
+from placings.feco.intervals import wilson_interval
+from placings.feco.rules import LEARNED, NON_ZERO, Rule, check_rule
+from placings.feco.score import Coverage, draw_bar
 
 if TYPE_CHECKING:
     pass
+    import pandas as pd
 
 VERSION = 1
 MIN_EVENTS = 50
@@ -157,7 +160,7 @@ class Limits:
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the YAML file, whole or not at all; `read_limits` reads it back."""
-        from placings.evaluation.runs import write_text
+        from placings.evaluation import write_text
 
         write_text(Path(path), render_limits(self))
         return Path(path)
@@ -281,3 +284,363 @@ def _round(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _round(part) for key, part in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+MARGIN = 0.10  # below what is usual in the reference; alerts, not the gate, look for less
+SPREADS = 3.0
+RARE = 0.4  # below this coverage the margin shrinks with it
+MANY = 7  # windows from which on the reference is the middle one, and days are known to differ
+
+
+def make_limits(
+    table: Any,
+    features: str | Sequence[str] | None = None,
+    *,
+    margin: float = MARGIN,
+    spreads: float = SPREADS,
+    min_events: int = MIN_EVENTS,
+    importances: Mapping[str, float] | None = None,
+    watermark: Any = None,
+    made: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Limits:
+    """Limits below what is usual in reference data, for each feature and, with `by`, for each segment.
+
+    `table` is anything that `coverage` reads, with its `settings`; or a Coverage or coverage frame, of which
+    the settings then say how it was counted. With c the coverage of the reference:
+
+    - seven finished windows or more (`time=`): c is the middle window's (windows below `min_events` left
+      out), or that of the later half if it is higher: growth is taken along, a decline is not. s is the
+      spread from window to window (1.4826 · the median distance from the median of the seven windows
+      around), and the limit is `c − spreads · s − m`. A few broken windows in the reference move neither;
+    - fewer, or none: c is the share over everything, and the limit is `low − m`, low being the lower end of
+      its interval.
+
+    m is `margin · min(1, c / 0.4)`: smaller for rare features, so that they have a limit above 0. A limit
+    never lies above c nor below 0. A segment with fewer than `min_events` events gets none, and that is
+    noted. Rules "mean" and "median" become the number that they came to. `importances` are kept: in a
+    verdict, the most important failure comes first.
+
+    >>> log = {"search": range(200), "price": [0.0] * 20 + [1.0] * 180}
+    >>> entry = make_limits(log, "price", event="search").entries[0]
+    >>> entry.reference, round(entry.low, 3), round(entry.limit, 3)
+    (0.9, 0.851, 0.751)
+    """
+    for name, value, most in (("margin", margin, 1.0), ("spreads", spreads, math.inf)):
+        if not is_number(value) or not 0.0 <= value < most:
+            raise BadInput(
+                f"{name} must be a number of 0 or more{' and below 1' * (most == 1)}. Got {value!r}."
+            )
+    if not is_number(min_events) or min_events < 1:
+        raise BadInput(f"min_events must be a whole number of at least 1. Got {min_events!r}.")
+    frame, found = count_frame(table, features, settings)
+    frame = frame[find_finished(frame, watermark, found, settings.get("window"))]
+    if not len(frame):
+        raise BadInput(f"no window of the reference ended by the watermark {watermark}. Give a later one.")
+    by = find_by(frame)
+    rules = _name_rules(frame, found, settings.get("rule", NON_ZERO))
+    entries: list[Limit] = []
+    lacking: list[str] = []
+    for feature, part in frame.groupby("feature", sort=False):
+        named = str(feature)
+        common: dict[str, Any] = {"feature": named, "rule": rules[named], "min_events": int(min_events)}
+        common["importance"] = None if importances is None else float(importances.get(named, 0.0))
+        groups: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, pool_segments(part, by))]
+        if by:
+            for values, own in part.groupby(list(by), sort=False, dropna=False):
+                groups.append((dict(zip(by, map(_plain, values), strict=True)), own))
+        for segment, own in groups:
+            facts = _derive(own, margin, spreads, min_events)
+            if facts is None:
+                lacking.append(f"{named} in {name_segment(segment)}")
+            else:
+                entries.append(Limit(segment=segment, **common, **facts))
+    if not entries:
+        raise BadInput(
+            f"the reference has fewer than {min_events} events for every feature: nothing to make limits of."
+        )
+    idle = [f"{entry.feature} in {name_segment(entry.segment)}" for entry in entries if entry.limit == 0.0]
+    steady = entries[0].spread is not None
+    usual = f"the middle window − {spreads:g} spreads" if steady else "the interval's lower end"
+    notes = [f"Limit: {usual} − {100 * margin:g} points (less for features covered below 40 %)."]
+    if lacking:
+        notes.append(f"Too few events for a limit: {name_some(lacking)}.")
+    if idle:
+        notes.append(
+            f"With a limit of 0, which nothing falls below (too rare or unsteady): {name_some(idle)}."
+        )
+    counting = {name: settings[name] for name in COUNTING if settings.get(name) is not None}
+    if "time" in counting:
+        counting.setdefault("window", "1d")
+    if by:
+        counting["by"] = list(by)
+    return Limits(tuple(entries), counting, made or {}, tuple(notes))
+
+
+def take_limits(given: Any, *, margin: float | None = None, min_events: int | None = None) -> Limits:
+    """Limits from anything that knows some: Limits, a mapping, a YAML file, a saved ranker or a ranker.
+
+    A ranker's are its coverage in training (share of rows that are present and not zero) less a margin of 10
+    points, from the lower end of an interval over its training queries.
+    """
+    from placings.core import MANIFEST
+
+    if isinstance(given, Limits):
+        found = given
+    elif isinstance(given, Mapping):
+        found = parse_limits(given, "the limits")
+    elif isinstance(given, str | PathLike):
+        path = Path(given)
+        if path.is_dir() or (path / MANIFEST).is_file():
+            return _take_bundle(path, margin, min_events)
+        found = read_limits(path)
+    elif hasattr(given, "coverage_") and hasattr(given, "feature_names_"):
+        facts = {"rows": given.training_["rows"], "queries": given.training_["queries"]}
+        return _hold_ranker(
+            given.feature_names_, given.coverage_, given.coverage_rules_, facts, type(given).__name__, margin,
+            min_events,
+        )  # fmt: skip
+    else:
+        raise BadInput(
+            "limits must be a YAML file, a saved ranker's folder, a fitted ranker or Limits. "
+            f"Got {type(given).__name__}."
+        )
+    if margin is not None:
+        raise BadInput("margin is for a ranker's coverage; limits in a file have theirs. Leave it out.")
+    if min_events is not None:
+        entries = tuple(replace(entry, min_events=min_events) for entry in found.entries)
+        found = replace(found, entries=entries)
+    return found
+
+
+def adopt_rules(ranker: Any, train: RankingData, rules: Mapping[str, Any]) -> None:
+    """Let a fitted ranker say of these features what covered means, and count its training data so.
+
+    Its bundle keeps both: `coverage(…, rule="model/")` and the gate with `--reference model/` then mean the
+    same. "mean" and "median" become the number that they came to in training.
+    """
+    from placings.feco.masking import find_border, find_covered
+
+    for name, rule in rules.items():
+        if name not in ranker.feature_names_:
+            raise UnknownName("feature of the ranker", str(name), ranker.feature_names_)
+        place = ranker.feature_names_.index(name)
+        column = train.X[:, [place]]
+        values = np.asarray(column if isinstance(column, np.ndarray) else column.toarray())[:, 0]
+        border = find_border(values, rule)
+        ranker.coverage_rules_[name] = float(border) if rule in LEARNED and border is not None else rule
+        ranker.coverage_[place] = find_covered(values, rule).mean() if len(values) else np.nan
+
+
+# -- counting -----------------------------------------------------------------------------------------------
+
+
+def count_frame(
+    table: Any, features: Any, settings: Mapping[str, Any]
+) -> tuple[pd.DataFrame, Coverage | None]:
+    """The coverage frame of a table, counted now; or the one that was given, with the Coverage it is of."""
+    from placings.feco.score import coverage
+
+    if isinstance(table, Coverage):
+        return table.to_pandas(), table
+    columns = getattr(table, "columns", ())
+    if type(table).__module__.startswith("pandas") and {"feature", "coverage", "events"} <= set(columns):
+        frame = table.reset_index(drop=True)
+        if "covered" not in frame:
+            frame = frame.assign(covered=(frame["coverage"] * frame["events"]).fillna(0.0))
+        if not {"low", "high"} <= set(columns):
+            low, high = wilson_interval(frame["covered"], frame["events"])
+            frame = frame.assign(low=low, high=high)
+        return frame, None
+    found = coverage(table, features, **settings)
+    return found.to_pandas(), found
+
+
+def count_ranking(data: RankingData, limits: Limits) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The coverage frame of ranking data, counted as the limits say, and the features that they lack.
+
+    Queries are the events. A feature that the data lack is covered nowhere; if they lack all, it is an error.
+
+    Segments that the data lack are left out, and so is the time: training data are judged as a whole.
+    """
+    import pandas as pd
+
+    from placings.feco.masking import summarise_coverage
+
+    within, event = limits.counting.get("within", "any"), limits.counting.get("event")
+    if within not in ("any", "rows"):
+        raise BadInput(f"limits with within={within!r} are for logs. Training data need 'any' or 'rows'.")
+    absent = [name for name in limits.features if name not in data.feature_names]
+    if len(absent) == len(limits.features):
+        raise UnknownName(f"feature of {limits.source} in the data named", absent[0], data.feature_names)
+    by = list(limits.by) if set(limits.by) <= set(data.segments) else None
+    unit = "row" if within == "rows" or event is None else "event"
+    parts: dict[Rule, list[str]] = {}
+    for name, rule in limits.rules.items():
+        if name not in absent:
+            parts.setdefault(rule, []).append(name)
+    counted = [summarise_coverage(data, names, by=by, unit=unit, rule=rule) for rule, names in parts.items()]
+    some = counted[0][counted[0]["feature"] == counted[0]["feature"].iloc[0]]
+    _, high = wilson_interval(0 * some["events"], some["events"])
+    nothing = some.assign(coverage=0.0, low=0.0, high=high, covered=0)
+    counted += [nothing.assign(feature=name) for name in absent]
+    whole: pd.DataFrame = pd.concat(counted, ignore_index=True)
+    return whole, tuple(absent)
+
+
+def find_by(frame: pd.DataFrame) -> tuple[str, ...]:
+    """The segment columns of a coverage frame."""
+    from placings.feco.baselines import find_segment_columns
+
+    return find_segment_columns(frame)
+
+
+def find_finished(frame: pd.DataFrame, watermark: Any, found: Coverage | None, window: str | None) -> Any:
+    """Which rows are of windows that ended by the watermark `[rows]`; all of them without one."""
+    import pandas as pd
+
+    from placings.feco.baselines import find_step, parse_time
+    from placings.feco.windows import DAY, parse_window
+
+    if watermark is None or "window" not in frame:
+        return np.ones(len(frame), dtype=np.bool_)
+    length = window if found is None else found.window
+    seconds = int(find_step(frame["window"]).total_seconds()) if length is None else parse_window(length)
+    starts = pd.DatetimeIndex(frame["window"])
+    if found is not None and found.zone != "UTC" and seconds >= DAY:  # days of 23 and 25 hours
+        local = starts.tz_localize("UTC").tz_convert(found.zone).tz_localize(None)
+        ends = local.normalize() + pd.Timedelta(seconds=seconds)
+        ends = ends.tz_localize(found.zone, ambiguous=False, nonexistent="shift_forward")
+        ends = ends.tz_convert("UTC").tz_localize(None)
+    else:
+        ends = starts + pd.Timedelta(seconds=seconds)
+    return np.asarray(ends <= parse_time(watermark, "watermark"))
+
+
+def pool_segments(part: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One feature's rows with all segments of a window together; intervals are Wilson's over events."""
+    if not by:
+        return part
+    timed = "window" in part
+    sums = part.groupby("window" if timed else "feature", sort=timed)[["events", "covered"]].sum()
+    sums = sums.reset_index()
+    low, high = wilson_interval(sums["covered"], sums["events"])
+    share = sums["covered"] / sums["events"].where(sums["events"] > 0)
+    return sums.assign(coverage=share, low=low, high=high)
+
+
+def _derive(part: pd.DataFrame, margin: float, spreads: float, min_events: int) -> dict[str, Any] | None:
+    """The reference and the limit of one feature in one segment; None where there are too few events."""
+    events, covered = float(part["events"].sum()), float(part["covered"].sum())
+    if events < min_events:
+        return None
+    known = part[part["events"] >= min_events] if "window" in part else part[:0]
+    facts: dict[str, Any] = {"events": int(events)}
+    if len(known) >= MANY:
+        shares = known.sort_values("window")["coverage"].to_numpy(dtype=np.float64)
+        usual = max(shares, shares[len(shares) // 2 :], key=np.median)  # growth is taken along, decline not
+        middle, ends = float(np.median(usual)), np.sort(usual)
+        rank = max(int(len(usual) / 2 - 0.98 * math.sqrt(len(usual))), 0)  # a median's interval, 95 %
+        spread = 1.4826 * float(np.median(np.abs(shares - smooth_median(shares))))
+        facts |= {"windows": len(shares), "spread": spread, "reference": middle}
+        facts |= {"low": float(ends[rank]), "high": float(ends[-1 - rank])}
+        least = middle - spreads * spread
+    else:
+        middle = covered / events
+        if len(part) == 1:
+            low, high = float(part["low"].iloc[0]), float(part["high"].iloc[0])
+        else:
+            low, high = (float(end) for end in wilson_interval(covered, events))
+        facts |= {"reference": middle, "low": low, "high": high}
+        least = low
+    facts["limit"] = max(0.0, min(least - _scale(margin, middle), middle))
+    return facts
+
+
+def _scale(margin: float, share: float) -> float:
+    return margin * min(1.0, share / RARE)
+
+
+def smooth_median(shares: Floats, length: int = MANY) -> Floats:
+    """The median of the `length` windows around each one; at the ends, of the first and last `length`.
+
+    >>> smooth_median(np.array([1.0, 1.0, 9.0, 2.0, 2.0]), 3)
+    array([1., 1., 2., 2., 2.])
+    """
+    last = len(shares) - length
+    starts = np.clip(np.arange(len(shares)) - length // 2, 0, max(last, 0))
+    return np.array([np.median(shares[start : start + length]) for start in starts])
+
+
+def _name_rules(frame: pd.DataFrame, found: Coverage | None, rule: Any) -> dict[str, Rule]:
+    """The rule of each feature; what data decided ("mean") is the number it came to, fixed from now on."""
+    if found is None:
+        from placings.feco.rules import find_rules
+
+        names = [str(name) for name in dict.fromkeys(frame["feature"])]
+        rules, thresholds = find_rules(rule, names), {}
+    else:
+        rules, thresholds = dict(found.rules), dict(found.thresholds)
+    for name, one in rules.items():
+        if one in LEARNED:
+            if math.isnan(thresholds.get(name, math.nan)):
+                raise BadInput(
+                    f"the rule {one!r} of {name!r} came to no number: it has no value in the reference."
+                )
+            rules[name] = float(thresholds[name])
+    return rules
+
+
+# -- saved rankers ------------------------------------------------------------------------------------------
+
+
+def _take_bundle(path: Path, margin: float | None, min_events: int | None) -> Limits:
+    from placings.core import read_bundle
+    from placings.data import name_features
+    from placings.rankers import FEATURES
+
+    bundle = read_bundle(path)
+    contract = json.loads(bundle.files[FEATURES])
+    names = contract["names"] or name_features(int(bundle.manifest["features"]))
+    shares = [math.nan if share is None else float(share) for share in contract["coverage"]]
+    rules = contract.get("rules", {})
+    return _hold_ranker(names, shares, rules, bundle.manifest["training"], str(path), margin, min_events)
+
+
+def _hold_ranker(
+    names: Sequence[str],
+    shares: Any,
+    rules: Mapping[str, Any],
+    training: Mapping[str, Any],
+    source: str,
+    margin: float | None,
+    min_events: int | None,
+) -> Limits:
+    away = MARGIN if margin is None else margin
+    if not is_number(away) or not 0.0 <= away < 1.0:
+        raise BadInput(f"margin must be a share from 0 to below 1. Got {margin!r}.")
+    queries = int(training["queries"])
+    entries = []
+    for name, share in zip(names, shares, strict=True):
+        if math.isnan(float(share)):
+            continue
+        low, high = (float(end) for end in wilson_interval(float(share) * queries, queries))
+        limit = max(0.0, low - _scale(away, float(share)))
+        entries.append(
+            Limit(
+                str(name), limit, rule=rules.get(name, NON_ZERO), reference=float(share), low=low, high=high,
+                events=queries, min_events=MIN_EVENTS if min_events is None else min_events,
+            )
+        )  # fmt: skip
+    made = {"from": source, "rows": int(training["rows"]), "queries": queries}
+    notes = (
+        f"Limit: {100 * away:g} points (less for features covered below 40 %) below the lower end of the "
+        f"share of rows in training, over {queries:,} queries.",
+    )
+    return Limits(tuple(entries), {"within": "rows"}, made, notes, source)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, str | int | float | bool) else str(value)

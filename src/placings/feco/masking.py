@@ -14,12 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Bools, Floats, Ints
-from placings.data.checks import Matrix
-from placings.data.quality import COVERAGE_RULES
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName, option
-from placings.metrics.order import count_by_query
+from placings.core import AnyArray, BadInput, Bools, Floats, Ints, UnknownName, option
+from placings.data import COVERAGE_RULES, Matrix, RankingData
+from placings.metrics import count_by_query
 
 UNITS = ("event", "row")
 CANDIDATES = ("covered", "all")
@@ -218,7 +215,7 @@ def split_units(units: Units, by: Sequence[str]) -> list[Segment]:
 
     A segment of events must be the same in all rows of each event.
     """
-    from placings.evaluation.slices import spread_segment
+    from placings.evaluation import spread_segment
 
     data = units.data
     columns = []
@@ -252,7 +249,7 @@ def summarise_coverage(
     >>> summarise_coverage(data)[["feature", "coverage", "events"]].to_dict("list")
     {'feature': ['f1'], 'coverage': [0.5], 'events': [2]}
     """
-    from placings.data.tables import need_library
+    from placings.data import need_library
 
     pandas = need_library("pandas", "a coverage frame")
     names = list(data.feature_names if features is None else features)
@@ -341,7 +338,7 @@ def find_reach(ranker: Any) -> str:
     A ranker of this library knows (`looks_at_list`). Estimators of scikit-learn and of the tree libraries
     score rows one by one, pipelines of them too. Of any other object nothing is known: "data".
     """
-    from placings.rankers.estimator import Ranker
+    from placings.rankers import Ranker
 
     if isinstance(ranker, Ranker):
         return "list" if ranker.looks_at_list else "row"
@@ -353,7 +350,7 @@ def _scores_rows(estimator: Any) -> bool:
     from sklearn.base import BaseEstimator
     from sklearn.preprocessing import FunctionTransformer
 
-    from placings.rankers.estimator import Ranker
+    from placings.rankers import Ranker
     from placings.transforms import Transform
 
     if not isinstance(estimator, BaseEstimator):

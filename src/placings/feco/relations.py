@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
-from placings.evaluation.rendering import (
+from placings.core import (
+    CHUNK,
+    BadInput,
     Cell,
+    Floats,
     Grid,
+    check_count,
+    check_share,
     format_difference,
     format_interval,
     render_grid,
     write_json,
 )
-from placings.evaluation.scoring import is_lower_better
-from placings.evaluation.significance import CHUNK, check_count, check_share
+from placings.data import RankingData
+from placings.evaluation import is_lower_better
 from placings.feco.effects import Degradation
 from placings.feco.masking import (
     Rule,
@@ -33,7 +35,7 @@ from placings.feco.masking import (
     take_column,
 )
 from placings.feco.subjects import Subject, resolve_features, weigh_features
-from placings.metrics.names import metric as find_metric
+from placings.metrics import metric as find_metric
 
 GRID = tuple(step / 10 for step in range(11))
 
@@ -77,7 +79,7 @@ class Correlations:
         return render_grid(Grid(header, rows, (self.note,)), format)
 
     def to_pandas(self) -> Any:
-        from placings.data.tables import need_library
+        from placings.data import need_library
 
         return need_library("pandas", "Correlations.to_pandas").DataFrame([asdict(e) for e in self.found])
 
@@ -117,7 +119,7 @@ def correlate_coverage(
     queries make single copies noisier, so it lies rather low. A feature without a covered unit, or whose loss
     changes nothing, has NaN and a slope of 0.
 
-    >>> from placings.data.synthetic import make_ranking
+    >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(30, n_features=2, mean_size=20, random_state=0).data
     >>> class First:
     ...     def predict(self, data):
@@ -126,7 +128,7 @@ def correlate_coverage(
     >>> abs(found.found[0].pearson) > 0.5
     True
     """
-    from placings.data.tables import need_library
+    from placings.data import need_library
 
     pandas = need_library("pandas", "correlate_coverage")
     seed = check_seed(random_state)
@@ -233,7 +235,7 @@ def relate_importance(
     settings = found.settings
     means = resample_means(columns, settings["bootstrap"], settings["random_state"])
     low, high = bound_known(correlate_rows(rank_values(weights), rank_values(means)), settings["level"])
-    from placings.data.tables import need_library
+    from placings.data import need_library
 
     pairs = need_library("pandas", "relate_importance").DataFrame(
         {

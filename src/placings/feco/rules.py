@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from placings.bundle import MANIFEST, read_bundle
-from placings.data.quality import COVERAGE_RULES
-from placings.errors import BadBundle, BadFile, BadInput, UnknownName
-from placings.evaluation.rendering import format_number
+from placings.core import MANIFEST, BadBundle, BadFile, BadInput, UnknownName, format_number, read_bundle
+from placings.data import COVERAGE_RULES
 
 if TYPE_CHECKING:
-    from placings.data.engines import Source
+    from placings.data import Source
 
 Rule: TypeAlias = str | float
 NON_ZERO = "non_zero"
@@ -200,7 +198,7 @@ def _spread(given: Mapping[str, Any], known: Sequence[str], where: str) -> dict[
 
 
 def _read_bundle_rules(path: Path, known: Sequence[str]) -> dict[str, Rule]:
-    from placings.rankers.bundles import FEATURES
+    from placings.rankers import FEATURES
 
     contract = json.loads(read_bundle(path).files[FEATURES])
     if contract.get("covered") != "present and not zero":

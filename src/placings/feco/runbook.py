@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from placings.errors import UnknownName
+from placings.core import UnknownName
 
 COMMAND = "placings coverage runbook"
 

@@ -2,25 +2,544 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.data.engines import Engine, Source, Table, opened
-from placings.errors import BadInput, PlacingsWarning, option
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Cell,
+    Floats,
+    Grid,
+    PlacingsWarning,
+    Shown,
+    UnknownName,
+    option,
+    render_grid,
+)
+from placings.data import Engine, Source, Table, opened
 from placings.feco.choices import Choice, check_column, choose_features
-from placings.feco.counts import Tally, build_frame
-from placings.feco.events import Unit, count_covered, parse_within
-from placings.feco.intervals import find_quantile
-from placings.feco.results import Coverage
-from placings.feco.rules import LEARNED, Rule, as_number, covered_where, find_rules, learn_thresholds
+from placings.feco.intervals import cluster_interval, find_quantile, wilson_interval
+from placings.feco.rules import (
+    LEARNED,
+    Rule,
+    as_number,
+    covered_where,
+    describe_rule,
+    find_rules,
+    learn_thresholds,
+)
 from placings.feco.windows import Cut, as_second, make_cut, parse_window, read_seconds
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from placings.feco.sampling import Plan
+
+WITHIN = ("any", "all", "rows")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is counted: rows, or events of which any, all, or the first rows must have the feature.
+
+    `top` keeps the rows at positions 1 to top; `within` "rows" counts rows but remembers their events.
+    """
+
+    event: str | None
+    within: str = "any"
+    top: int | None = None
+    position: str | None = None
+
+    def describe(self) -> str:
+        """In words, for tables."""
+        first = "" if self.top is None else f" of the first {self.top}"
+        if self.event is None or self.within == "rows":
+            return "row" + (f" at positions 1 to {self.top}" if self.top else "")
+        return {
+            "any": f"event, covered if any row{first} is",
+            "all": f"event, covered if all rows{first} are",
+        }[self.within]
+
+
+def parse_within(within: Any, event: str | None, position: str | None) -> Unit:
+    """`within` as "any", "all", "rows", a number k or "top:5" ("all top:5" asks all of them).
+
+    >>> parse_within("top:5", "search", "rank")
+    Unit(event='search', within='any', top=5, position='rank')
+    """
+    kind, top = within, None
+    if isinstance(within, int) and not isinstance(within, bool):
+        kind, top = "any", within
+    elif isinstance(within, str) and "top:" in within:
+        kind, _, number = within.partition("top:")
+        kind = kind.strip() or "any"
+        top = int(number) if number.strip().isdigit() else 0
+    if kind not in WITHIN or (top is not None and top < 1):
+        raise BadInput(
+            f"within must be 'any', 'all', 'rows', a number of rows such as 5, 'top:5' or 'all top:5'. "
+            f"Got {within!r}."
+        )
+    if top is not None and position is None:
+        raise BadInput(
+            f"{option('within', value=within)} needs {option('position')} with the column that says "
+            "the order shown."
+        )
+    if kind == "rows" and event is None:
+        kind = "any"  # each row is an event already
+    return Unit(event, kind, top, position)
+
+
+def count_covered(
+    table: Any,
+    conditions: Sequence[Any],
+    unit: Unit,
+    *,
+    by: Sequence[str],
+    seconds: Any = None,
+    cut: Cut | None = None,
+    signed: Mapping[int, Any] | None = None,
+) -> Any:
+    """The counts as one Ibis aggregate.
+
+    Columns: `by0, by1, …` the segments, `window` (with a cut), `lost` (rows whose event is not known),
+    `events`, `rows`, `covered0, covered1, …`; with events and windows `strays` (events whose rows lie
+    in several windows); with positions `first_position` and, with events, `repeats` (rows that share
+    event and position); `lowest0, …` of `signed` columns; with "rows" the sums of squares and products
+    that `cluster_interval` needs.
+    """
+    if unit.top is not None:
+        at = table[unit.position]
+        table = table.filter(at.isnull() | (at <= unit.top))
+    keys = {f"by{place}": table[name] for place, name in enumerate(by)}
+    lowest = {f"lowest{place}": column.min() for place, column in (signed or {}).items()}
+    if unit.position is not None:
+        lowest["first_position"] = table[unit.position].min()
+    if unit.event is None:
+        if cut is not None:
+            keys["window"] = cut.key(seconds)
+        sums = {"events": table.count(), "rows": table.count()}
+        sums |= {f"covered{place}": _count(where) for place, where in enumerate(conditions)}
+        return _group(table, keys).aggregate(**sums, **lowest)
+    return _count_events(
+        _gather(table, conditions, unit, keys, seconds, lowest), unit, keys, cut, len(conditions)
+    )
+
+
+def gather_events(
+    table: Any, conditions: Sequence[Any], unit: Unit, seconds: Any, given: Sequence[str]
+) -> Any:
+    """One row an event: `event`, `first` (its time), `covered0, …`, and a value of each column `given`."""
+    if unit.top is not None:
+        at = table[unit.position]
+        table = table.filter(at.isnull() | (at <= unit.top))
+    facts = {f"given{place}": table[name].min() for place, name in enumerate(given)}
+    gathered = _gather(table, conditions, Unit(unit.event, unit.within), {}, seconds, facts)
+    return gathered.drop("rows", "last")
+
+
+def _gather(
+    table: Any,
+    conditions: Sequence[Any],
+    unit: Unit,
+    keys: Mapping[str, Any],
+    seconds: Any,
+    lowest: Mapping[str, Any],
+) -> Any:
+    """One row an event (and segment): its rows, its time, and for each feature whether or how often."""
+    facts: dict[str, Any] = {"rows": table.count(), **lowest}
+    if seconds is not None:
+        facts |= {"first": seconds.min(), "last": seconds.max()}
+    if unit.position is not None:
+        at = table[unit.position]
+        facts["repeats"] = at.count() - at.nunique()
+    for place, where in enumerate(conditions):
+        if unit.within == "rows":
+            facts[f"covered{place}"] = _count(where)
+        elif unit.within == "all":
+            facts[f"covered{place}"] = where.fill_null(False).all()
+        else:
+            facts[f"covered{place}"] = where.any()
+    return table.group_by(event=table[unit.event], **keys).aggregate(**facts)
+
+
+def _count_events(gathered: Any, unit: Unit, keys: Mapping[str, Any], cut: Cut | None, width: int) -> Any:
+    event = gathered.event
+    lost = event.isnull() | event.isnan() if event.type().is_floating() else event.isnull()
+    groups = {name: gathered[name] for name in keys} | {"lost": lost}
+    sums: dict[str, Any] = {"events": gathered.count(), "rows": gathered.rows.sum()}
+    if cut is not None:
+        groups["window"] = cut.key(gathered["first"])
+        sums["strays"] = _count(cut.key(gathered["last"]) != groups["window"])
+    if unit.position is not None:
+        sums["first_position"] = gathered.first_position.min()
+        sums["repeats"] = gathered.repeats.sum()
+    for name in gathered.columns:
+        if name.startswith("lowest"):
+            sums[name] = gathered[name].min()
+    if unit.within == "rows":
+        sums["rows_squares"] = _square(gathered.rows, gathered.rows)
+    for place in range(width):
+        covered = gathered[f"covered{place}"]
+        if unit.within == "rows":
+            sums[f"covered{place}"] = covered.sum()
+            sums[f"squares{place}"] = _square(covered, covered)
+            sums[f"products{place}"] = _square(covered, gathered.rows)
+        else:
+            sums[f"covered{place}"] = _count(covered)
+    return gathered.group_by(**groups).aggregate(**sums)
+
+
+def _group(table: Any, keys: Mapping[str, Any]) -> Any:
+    return table.group_by(**keys) if keys else table
+
+
+def _count(where: Any) -> Any:
+    """How often a condition is true; faster on DuckDB than a filtered count or a sum."""
+    import ibis
+
+    return where.ifelse(ibis.literal(1, "int8"), ibis.null("int8")).count()
+
+
+def _square(left: Any, right: Any) -> Any:
+    """Sums of products in float64, which whole numbers of this size fit exactly."""
+    return (left.cast("float64") * right.cast("float64")).sum()
+
+
+LARGEST_GRID = 2_000_000  # rows of a frame whose gaps are still filled
+NO_SEGMENT = "(none)"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The coverage frame, and the notes and warnings on how it came to be."""
+
+    frame: pd.DataFrame
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    totals: Floats  # [features] covered, over everything
+    lowest: dict[int, float]
+    first_position: float
+
+
+def build_frame(
+    answer: pd.DataFrame,
+    features: Sequence[str],
+    by: Sequence[str],
+    cut: Cut | None,
+    *,
+    clustered: bool,
+    ends: tuple[int | None, int | None] = (None, None),
+    level: float = 0.95,
+) -> Tally:
+    """The coverage frame of what `count_covered` answered.
+
+    Columns: `feature`, the segments, `window` (start, UTC, without a zone; only with a cut), `coverage`,
+    `low`, `high`, `events`, `covered`. Every segment has a row for every window from the first to the last
+    (or `ends`, seconds, the second not included); without events its coverage is NaN.
+    """
+    import pandas as pd
+
+    notes: list[str] = []
+    warned: list[str] = []
+    lowest = {
+        int(name.removeprefix("lowest")): float(pd.to_numeric(answer[name]).min())
+        for name in answer.columns
+        if name.startswith("lowest")
+    }
+    first = float(pd.to_numeric(answer["first_position"]).min()) if "first_position" in answer else np.nan
+    answer, dropped = _drop_lost(answer, cut)
+    warned += dropped
+    warned += _tell_doubles(answer)
+    if not len(answer) and not by and cut is None:
+        answer = pd.DataFrame({name: [0] for name in answer.columns})
+    keys = [f"by{place}" for place in range(len(by))]
+    answer = answer.assign(**{key: _name_missing(answer[key]) for key in keys})
+    if cut is not None:
+        answer = answer.assign(window=answer["window"].astype("int64"))
+        answer, said = _fill(answer, keys, cut, ends, len(features))
+        notes += said
+        keys = [*keys, "window"]
+    if keys:
+        answer = answer.sort_values(keys, kind="stable")
+    events = _numbers(answer["events"])
+    columns: dict[str, Any] = {"feature": np.repeat(np.array(features, dtype=object), len(answer))}
+    for place, name in enumerate(by):
+        columns[name] = np.tile(answer[f"by{place}"].to_numpy(), len(features))
+    if cut is not None:
+        columns["window"] = np.tile(cut.starts(answer["window"].to_numpy(dtype=np.int64)), len(features))
+    shares = [_share(answer, place, events, clustered, level) for place in range(len(features))]
+    for number, name in enumerate(("coverage", "low", "high")):
+        columns[name] = np.concatenate([share[number] for share in shares])
+    columns["events"] = np.tile(events.astype(np.int64), len(features))
+    covered = np.concatenate([share[3] for share in shares])
+    columns["covered"] = covered if clustered else covered.astype(np.int64)
+    totals = np.array([_numbers(answer[f"covered{place}"]).sum() for place in range(len(features))])
+    if not events.sum():
+        warned.append("There is no event to count: every coverage is unknown (NaN).")
+    return Tally(pd.DataFrame(columns), tuple(notes), tuple(warned), totals, lowest, first)
+
+
+def _share(
+    answer: pd.DataFrame, place: int, events: Floats, clustered: bool, level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Coverage, its interval, and how many events are covered `[groups]`."""
+    covered = _numbers(answer[f"covered{place}"])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if not clustered:
+            return (covered / events, *wilson_interval(covered, events, level=level), covered)
+        rows = _numbers(answer["rows"])
+        squares, products = _numbers(answer[f"squares{place}"]), _numbers(answer[f"products{place}"])
+        sizes = _numbers(answer["rows_squares"])
+        low, high = cluster_interval(covered, rows, squares, products, sizes, events, level=level)
+        share = covered / rows
+        return share, low, high, np.nan_to_num(share * events)
+
+
+def _numbers(column: Any) -> Floats:
+    """Counts as float64, absent ones 0; engines give whole numbers, decimals or NaN."""
+    import pandas as pd
+
+    return np.nan_to_num(np.asarray(pd.to_numeric(column), dtype=np.float64))
+
+
+def _drop_lost(answer: pd.DataFrame, cut: Cut | None) -> tuple[pd.DataFrame, list[str]]:
+    warned = []
+    if "lost" in answer:
+        lost = answer["lost"].astype(bool)
+        if lost.any():
+            warned.append(
+                f"{int(_numbers(answer['rows'][lost]).sum()):,} rows have no event id and are left out."
+            )
+        answer = answer[~lost]
+    if cut is not None:
+        late = answer["window"].isna()
+        if late.any():
+            warned.append(
+                f"{int(_numbers(answer['rows'][late]).sum()):,} rows have no time and are left out."
+            )
+        answer = answer[~late]
+    return answer, warned
+
+
+def _tell_doubles(answer: pd.DataFrame) -> list[str]:
+    warned = []
+    strays = int(_numbers(answer["strays"]).sum()) if "strays" in answer else 0
+    if strays:
+        warned.append(
+            f"{strays:,} events have rows in several windows (an id used again, or a list logged twice); "
+            "each counts once, in the window of its first row."
+        )
+    repeats = int(_numbers(answer["repeats"]).sum()) if "repeats" in answer else 0
+    if repeats:
+        warned.append(
+            f"{repeats:,} rows share event and position with another (logged twice?); an event counts once "
+            "all the same, but shares of rows count them twice."
+        )
+    return warned
+
+
+def _name_missing(column: Any) -> Any:
+    """A segment without a value as "(none)", so that no later grouping loses it."""
+    if not column.isna().any():
+        return column
+    return column.astype(object).where(column.notna(), NO_SEGMENT).map(str)
+
+
+def _fill(
+    answer: pd.DataFrame, keys: Sequence[str], cut: Cut, ends: tuple[int | None, int | None], width: int
+) -> tuple[pd.DataFrame, list[str]]:
+    """Rows without events for windows that a segment lacks, and which windows nobody has."""
+    import pandas as pd
+
+    present = answer["window"].to_numpy(dtype=np.int64)
+    since, until = ends
+    firsts = [*([cut.key_of(since)] if since is not None else []), *present[:0], *_ends(present)[:1]]
+    lasts = [*([cut.key_of(until - 1)] if until is not None else []), *_ends(present)[1:]]
+    if not firsts or not lasts:
+        return answer, []
+    windows = cut.keys_between(min(firsts), max(lasts))
+    notes = []
+    absent = sorted(set(windows) - set(present.tolist()))
+    if absent:
+        shown = ", ".join(str(start)[:16] for start in cut.starts(np.array(absent[:5])))
+        more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+        notes.append(f"Windows without an event (start in UTC): {shown}{more}.")
+    segments = answer[list(keys)].drop_duplicates() if keys else pd.DataFrame(index=[0])
+    if len(segments) * len(windows) * width > LARGEST_GRID:
+        return answer, [
+            *notes,
+            "Segments have rows only for windows with events: there are too many to fill.",
+        ]
+    grid = segments.merge(pd.DataFrame({"window": windows}), how="cross")
+    return grid.merge(answer, on=[*keys, "window"], how="left"), notes
+
+
+def _ends(values: AnyArray) -> list[int]:
+    return [int(values.min()), int(values.max())] if len(values) else []
+
+
+BAR = 20  # letters of a full bar
+EIGHTHS = " ▏▎▍▌▋▊▉"
+LEVELS = "▁▂▃▄▅▆▇█"
+LONGEST_LINE = 30  # windows of a sparkline
+SHOWN = 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Coverage(Shown):
+    """The share of events in which each feature is covered, by segment and window.
+
+    `to_pandas()` is the coverage frame. `features` were counted, by the `rules` and `thresholds` (what
+    "mean" and "median" came to); `left_out` says why other columns were not, and `notes` what else there
+    is to know. `coverage["price"]` is one feature's share over all segments and windows.
+    """
+
+    frame: pd.DataFrame
+    features: tuple[str, ...]
+    left_out: Mapping[str, str]
+    rules: Mapping[str, Rule]
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    unit: str = "row"
+    window: str | None = None
+    zone: str = "UTC"
+    level: float = 0.95
+    engine: str = "duckdb"
+    notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # features that are no column of the table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The coverage frame (a copy): feature, segments, window, coverage, low, high, events, covered."""
+        return self.frame.copy()
+
+    @property
+    def percent(self) -> pd.DataFrame:
+        """The frame with coverage, low and high in percent: FeCo as the paper prints it."""
+        shares = ["coverage", "low", "high"]
+        return self.frame.assign(**{name: 100.0 * self.frame[name] for name in shares})
+
+    def __getitem__(self, feature: str) -> float:
+        if feature not in self.features:
+            raise UnknownName("feature", str(feature), self.features)
+        return _pool(self.frame[self.frame["feature"] == feature])
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def table(self, format: str = "text", *, top: int | None = SHOWN) -> str:
+        """One line a feature and segment, with a bar, and a sparkline over windows ("·" without events).
+
+        `top` cuts the table after so many lines (None: all); `format` is "text", "markdown", "latex" or
+        "html".
+        """
+        keys = ["feature", *self.by]
+        timed = "window" in self.frame
+        rows = []
+        groups = self.frame.groupby(keys, sort=False, dropna=False)
+        count = groups.ngroups
+        for number, (names, part) in enumerate(groups):
+            if top is not None and number >= top:
+                break
+            share = _pool(part)
+            cells = [*map(str, names), draw_bar(share), _percent(share)]
+            if timed:
+                cells += [draw_line(part["coverage"].to_numpy(dtype=np.float64))]
+                cells += [_percent(float(part["coverage"].iloc[-1]))]
+            else:
+                cells += [f"{_percent(float(part['low'].iloc[0]))} – {_percent(float(part['high'].iloc[0]))}"]
+            cells += [f"{int(part['events'].sum()):,}"]
+            rows.append(tuple(map(Cell, cells)))
+        middle = (f"over {self.window} windows", "last") if timed else (f"{100 * self.level:g} % interval",)
+        header = (*keys, "", "coverage", *middle, "events")
+        more = (f"And {count - len(rows):,} lines more.",) if count > len(rows) else ()
+        grid = Grid(header, tuple(rows), (*more, *self._describe(), *self.notes), left=len(keys) + 1)
+        return render_grid(grid, format)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values; windows are ISO text in UTC."""
+        frame = self.frame
+        if "window" in frame:
+            frame = frame.assign(window=frame["window"].dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return {
+            "features": list(self.features), "left_out": dict(self.left_out), "rules": dict(self.rules),
+            "thresholds": dict(self.thresholds), "by": list(self.by), "unit": self.unit,
+            "window": self.window, "zone": self.zone, "level": self.level, "engine": self.engine,
+            "absent": list(self.absent), "notes": list(self.notes),
+            "rows": [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")],
+        }  # fmt: skip
+
+    def _describe(self) -> Sequence[str]:
+        """The rules and the unit in words; the rule of most features is said once."""
+        words = {name: describe_rule(self.rules[name], self.thresholds.get(name)) for name in self.features}
+        counts: dict[str, int] = {}
+        for word in words.values():
+            counts[word] = counts.get(word, 0) + 1
+        usual = max(counts, key=lambda word: counts[word]) if counts else ""
+        others = [f"{name} {word}" for name, word in words.items() if word != usual]
+        text = f"Covered: {usual}" + (f"; {_list(others)}" if others else "") + f". Unit: {self.unit}."
+        left = [f"{name} ({why})" for name, why in self.left_out.items()]
+        counted = f"{len(self.features)} features" if len(self.features) != 1 else "1 feature"
+        return [
+            text,
+            f"{counted}: {_list(list(self.features))}." + (f" Left out: {_list(left)}." if left else ""),
+        ]
+
+
+def draw_bar(share: float, width: int = BAR) -> str:
+    """A bar of eighths of a letter; a share that is not 0 is never drawn as nothing.
+
+    >>> draw_bar(0.53, 10)
+    '█████▎'
+    """
+    if math.isnan(share):
+        return "?"
+    eighths = round(share * width * 8)
+    if share > 0 and not eighths:
+        eighths = 1
+    if share < 1 and eighths == width * 8:
+        eighths -= 1
+    return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
+
+
+def draw_line(shares: Floats, width: int = LONGEST_LINE) -> str:
+    """A sparkline from 0 to 1 of the last `width` windows; "·" where there were no events.
+
+    >>> draw_line(np.array([0.0, 0.5, np.nan, 1.0]))
+    '▁▅·█'
+    """
+    return "".join("·" if np.isnan(share) else LEVELS[min(int(share * 8), 7)] for share in shares[-width:])
+
+
+def _pool(part: pd.DataFrame) -> float:
+    events = float(part["events"].sum())
+    return float(part["covered"].sum()) / events if events else math.nan
+
+
+def _percent(share: float) -> str:
+    """One digit after the point; what is not all is never printed as 100, nor what is not none as 0."""
+    if math.isnan(share):
+        return "-"
+    if 0.0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{min(100 * share, 99.9) if share < 1.0 else 100.0:.1f} %"
+
+
+def _list(names: Sequence[str], shown: int = 8) -> str:
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
 
 OWN_COLUMNS = ("feature", "window", "coverage", "low", "high", "events", "covered")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.data.engines import need_ibis, opened
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
+from placings.data import need_ibis, opened
 from placings.feco.baselines import parse_time
 from placings.feco.score import coverage
 from placings.feco.windows import read_seconds

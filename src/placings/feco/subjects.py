@@ -11,12 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.contest import NOT_RANDOM
-from placings.evaluation.importance import Importance, rank_importance
-from placings.evaluation.scoring import give_scores, predict_lists
+from placings.core import BadInput, Floats, UnknownName
+from placings.data import RankingData
+from placings.evaluation import NOT_RANDOM, Importance, give_scores, predict_lists, rank_importance
 from placings.feco.effects import sort_importance
 from placings.feco.masking import find_reach
 
@@ -50,7 +47,7 @@ class Subject:
         """A scikit-learn estimator that is none of our rankers: it gets matrices."""
         from sklearn.base import BaseEstimator
 
-        from placings.rankers.estimator import Ranker
+        from placings.rankers import Ranker
 
         return isinstance(self.ranker, BaseEstimator) and not isinstance(self.ranker, Ranker)
 
@@ -113,7 +110,7 @@ class Subject:
         names = getattr(self.ranker, "feature_names_in_", None)
         if names is None:
             return data.X
-        from placings.data.tables import need_library
+        from placings.data import need_library
 
         pandas = need_library("pandas", f"{type(self.ranker).__name__} trained on a pandas table")
         return pandas.DataFrame(data.X, columns=list(data.feature_names))[list(names)]

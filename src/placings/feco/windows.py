@@ -17,8 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from placings.arrays import AnyArray, Ints
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Ints
 
 DAY = 86_400
 UNITS = {"m": 60, "min": 60, "h": 3600, "d": DAY, "w": 7 * DAY}

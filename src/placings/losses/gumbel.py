@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 from placings.losses.lists import as_lists, check_positive
 
 LossFunction = Callable[..., Tensor]

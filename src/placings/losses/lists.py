@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 
 GAINS = ("exp2", "linear")
 REDUCTIONS = ("mean", "sum")

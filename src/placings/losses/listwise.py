@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 from placings.losses.lists import (
     Lists,
     as_lists,

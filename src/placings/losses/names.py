@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Generator, Tensor, zeros
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 from placings.losses import lambdas, listwise, pairwise, pointwise
 from placings.losses.gumbel import stochastic
 

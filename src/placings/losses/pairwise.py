@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from placings.errors import UnknownName
+from placings.core import UnknownName
 from placings.losses.lists import REDUCTIONS, Lists, Rows, as_lists, check_positive, pick_rows
 
 

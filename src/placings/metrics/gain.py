@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import Floats
-from placings.errors import BadInput
+from placings.core import BadInput, Floats
 from placings.metrics.order import Cut, Ranked, as_number, choose, rank_rows, sum_by_query
 
 EXP2_LIMIT = 1024.0  # 2^1024 is the first power of two that float64 cannot hold

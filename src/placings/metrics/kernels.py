@@ -11,9 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from placings.arrays import Floats, Ints
-from placings.compilation import HAVE_NUMBA, compiled
-from placings.threads import count_threads, map_in_order
+from placings.core import HAVE_NUMBA, Floats, Ints, compiled, count_threads, map_in_order
 
 INSERTION_LIMIT = 48  # up to this many ranks a sorted buffer is kept; beyond it the whole list is sorted
 ROWS_THAT_PAY = 150_000  # below this, starting threads costs more than it saves

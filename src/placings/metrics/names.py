@@ -11,8 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from placings.arrays import Floats
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, Floats, UnknownName
 from placings.metrics import gain, rank
 from placings.metrics.order import Ranked, rank_rows
 

@@ -11,8 +11,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import Bools, Floats, Ints, as_labels, as_offsets, as_same_length, as_scores
-from placings.errors import BadInput, UnknownName
+from placings.core import (
+    BadInput,
+    Bools,
+    Floats,
+    Ints,
+    UnknownName,
+    as_labels,
+    as_offsets,
+    as_same_length,
+    as_scores,
+)
 
 TIES = ("stable", "average", "worst")
 EMPTY: dict[str, float] = {"drop": math.nan, "zero": 0.0, "one": 1.0}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.arrays import Floats, Ints
-from placings.errors import BadInput
+from placings.core import BadInput, Floats, Ints
 from placings.metrics.order import Cut, Ranked, choose, count_by_query, is_relevant, rank_rows, sum_by_query
 
 STABLE_OR_WORST = ("stable", "worst")

@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from placings.features.folding import ABBREVIATIONS, APOSTROPHES, BRACKETS, DIGRAPHS, SHORT
-from placings.features.folding import LETTERS as WHOLE_LETTERS
+from placings.features import ABBREVIATIONS, APOSTROPHES, BRACKETS, DIGRAPHS, SHORT
+from placings.features import LETTERS as WHOLE_LETTERS
 
 LETTERS = str.maketrans({**WHOLE_LETTERS, **dict.fromkeys(APOSTROPHES), "_": " "})
 

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.errors import BadFile, BadInput, EmptyFile, MissingExtra
+from placings.core import BadFile, BadInput, EmptyFile, MissingExtra
 from placings.places.folding import fold_text, spell_out, split_locality
 from placings.places.place import Place
 
@@ -45,7 +45,7 @@ def read_places(
     street is its name without the number. `zone` is for places that name no time zone. `fold=False` keeps
     every row. A bad line, an id given twice and a file without places are refused.
     """
-    from placings.data.streams import iterate_blocks
+    from placings.core import iterate_blocks
 
     path = Path(path)
     places, seen, line = [], set(), 0

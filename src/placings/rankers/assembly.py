@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Ints
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
+from placings.core import BadInput, Ints
+from placings.data import RankingData
 from placings.rankers.attention import Attention, Block
-from placings.rankers.bags import Bag
 from placings.rankers.groupwise import Groupwise
-from placings.rankers.networks import FeedForward, Network, RowNoise, Stack
+from placings.rankers.networks import Bag, FeedForward, Network, RowNoise, Stack
 from placings.rankers.presets import Settings
-from placings.training.layers import RowDropout, RowNorm
-from placings.transforms import Transform
-from placings.transforms.policy import find_places
+from placings.training import RowDropout, RowNorm
+from placings.transforms import Transform, find_places
 
 ATTENTION_LAYER = 100  # dropout's layer numbers: the item's layers, then the blocks of attention
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from placings.rankers.networks import Network, RowNoise, Stack
-from placings.training.layers import RowDropout, RowNorm
-from placings.training.packing import Packed
+from placings.training import Packed, RowDropout, RowNorm
 
 CELLS = 1 << 22  # pairs of items laid out at once when scoring
 LARGEST = 1e15  # beyond it a square, and with it attention, would overflow

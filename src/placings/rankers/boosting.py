@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from placings.arrays import AnyArray, Floats, Floats32
-from placings.data.checks import Matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.core import AnyArray, BadInput, Floats, Floats32, MissingExtra, UnknownName, count_threads
+from placings.data import Matrix, RankingData
 from placings.metrics import Metric, metric
 from placings.rankers.estimator import SAMPLE_ROWS, Ranker
-from placings.threads import count_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

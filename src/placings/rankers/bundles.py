@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 import placings
-from placings.arrays import Floats
-from placings.bundle import Bundle, read_bundle, write_bundle
-from placings.data.checks import Matrix, name_features
-from placings.errors import BadBundle, BadInput, PlacingsError
+from placings.core import BadBundle, BadInput, Bundle, Floats, PlacingsError, read_bundle, write_bundle
+from placings.data import Matrix, name_features
 from placings.rankers.catalogue import CLASSES, find_class
 from placings.rankers.estimator import Ranker
 

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats
-from placings.data.checks import Matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats
+from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
     Advance,
@@ -70,7 +68,7 @@ class CatBoostRanker(TreeRanker):
     Weights are per query: they must be equal within each. NaN is missing, below all values (CatBoost's
     `nan_mode`); an absent value of CSR is 0.
 
-    >>> from placings.data.synthetic import make_ranking
+    >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data
     >>> ranker = CatBoostRanker(rounds=10, random_state=0).fit(data)
     >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from placings.errors import UnknownName
+from placings.core import UnknownName
 from placings.rankers.estimator import Ranker
 
 # class name → module; nothing else is ever imported because a file says so

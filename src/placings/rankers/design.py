@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.compilation import HAVE_NUMBA, compiled
-from placings.data.checks import Matrix
-from placings.errors import BadInput
-from placings.metrics.order import sum_by_query
-from placings.threads import map_in_order
+from placings.core import HAVE_NUMBA, AnyArray, BadInput, Floats, Ints, compiled, map_in_order
+from placings.data import Matrix
+from placings.metrics import sum_by_query
 
 BLOCK = 131_072  # numbers converted to float64 at a time: 1 MB
 BLOCKS_A_TASK = 64

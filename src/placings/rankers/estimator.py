@@ -12,13 +12,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from placings.arrays import AnyArray, Floats, Floats32, Ints
-from placings.data.alignment import align_features
-from placings.data.checks import Matrix, as_matrix, check_length, name_features, order_by_query, say_one_query
-from placings.data.ids import as_ids, number_ids
-from placings.data.quality import measure_coverage
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints
+from placings.data import (
+    Matrix,
+    RankingData,
+    align_features,
+    as_ids,
+    as_matrix,
+    check_length,
+    measure_coverage,
+    name_features,
+    number_ids,
+    order_by_query,
+    say_one_query,
+)
 
 SAMPLE_ROWS = 16
 

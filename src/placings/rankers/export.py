@@ -21,17 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 import placings
-from placings.arrays import Floats, Floats32
-from placings.data.streams import write_atomically
-from placings.errors import BadInput, MissingExtra, PlacingsError, setting
+from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting, write_atomically
 from placings.rankers.attention import Attention, Layout
 from placings.rankers.estimator import Ranker
 from placings.rankers.neural import NeuralRanker
-from placings.training.layers import RowNorm
-from placings.training.loop import score_rows
-from placings.training.packing import Group, Packed, pack_lists
-from placings.transforms.layers import Logarithm, Prepared
-from placings.transforms.mixing import VectorForm
+from placings.training import Group, Packed, RowNorm, pack_lists, score_rows
+from placings.transforms import Logarithm, Prepared, VectorForm
 
 INPUT, OUTPUT, ROWS = "features", "scores", "rows"
 MODERN = (2, 9)  # the PyTorch whose exporter goes by torch.export unless told otherwise

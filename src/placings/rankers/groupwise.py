@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import Ints
+from placings.core import Ints
 from placings.rankers.networks import Network, RowNoise, Stack
-from placings.training.packing import Packed
-from placings.training.randomness import GOLDEN, scramble
-from placings.training.sources import SparseRows
+from placings.training import GOLDEN, Packed, SparseRows, scramble
 
 ORDERS = 4  # shuffled orders whose scores are averaged when nothing is being learned
 _BYTES = 4  # a row's name travels as four numbers of 8 bits, which any float type holds exactly

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.data.checks import Matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, PlacingsWarning
+from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning
+from placings.data import Matrix, RankingData
 from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
 from placings.rankers.estimator import Ranker
 

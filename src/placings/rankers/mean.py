@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.data.checks import Matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats, Ints
+from placings.data import Matrix, RankingData
 from placings.rankers.catalogue import make_ranker
 from placings.rankers.estimator import Ranker
 

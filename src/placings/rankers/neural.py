@@ -13,14 +13,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from placings.arrays import AnyArray, Floats32, Ints
-from placings.data.checks import Matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, PlacingsWarning, UnknownName
+from placings.core import AnyArray, BadInput, Floats32, Ints, MissingExtra, PlacingsWarning, UnknownName
+from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker
 from placings.rankers.presets import Settings, settle
-from placings.transforms import Mixture, Transform, make_transform
-from placings.transforms.transformer import is_foreign, refuse_half
+from placings.transforms import Mixture, Transform, is_foreign, make_transform, refuse_half
 
 if TYPE_CHECKING:
     from placings.rankers.export import Exported
@@ -59,7 +56,7 @@ class NeuralRanker(Ranker):
     After `fit`: `history_` (loss, gradient norm, checks), `settings_` (what the preset and the arguments came
     to), `transform_`, `network_`, `bag_` (whether rows enter by a bag).
 
-    >>> from placings.data.synthetic import make_ranking
+    >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=4, mean_size=10, random_state=0).data
     >>> ranker = NeuralRanker(hidden=(8,), steps=20, random_state=0).fit(data)
     >>> ranker.mixture_weights().shape, ranker.predict(data).shape == (data.n_rows,)
@@ -188,7 +185,7 @@ class NeuralRanker(Ranker):
             raise BadInput("contributions are one number for each column; rows this wide have too many.")
         if len(self.transform_.get_feature_names_out()) != self.n_features_in_:
             raise BadInput("contributions need one column for each feature; this transform adds indicators.")
-        from placings.training.attribution import attribute_rows
+        from placings.training import attribute_rows
 
         offsets = X.offsets if isinstance(X, RankingData) else None
         return attribute_rows(self.network_, as_dense(self._as_features(X)), offsets)
@@ -209,9 +206,8 @@ class NeuralRanker(Ranker):
         from placings.losses import find_loss
         from placings.metrics import metric
         from placings.rankers.assembly import check_context
-        from placings.training.loop import train as run
-        from placings.training.plans import Plan
-        from placings.training.progress import show_steps
+        from placings.training import Plan, show_steps
+        from placings.training import train as run
 
         if isinstance(self.transform, Transform):
             check_transform(self.transform)
@@ -264,10 +260,10 @@ class NeuralRanker(Ranker):
         return self._score_lists(X, None)
 
     def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
-        from placings.training.loop import score_rows
+        from placings.training import score_rows
 
         if self.bag_:
-            from placings.rankers.bags import pass_sparse
+            from placings.rankers.networks import pass_sparse
 
             X = pass_sparse(self.transform_, X)
         return score_rows(self.network_, X, offsets)
@@ -325,8 +321,7 @@ class NeuralRanker(Ranker):
         from placings.losses import find_loss
         from placings.metrics import metric
         from placings.rankers.networks import find_activation
-        from placings.training.optimizers import OPTIMIZERS
-        from placings.training.plans import PRECISIONS, SCHEDULES
+        from placings.training import OPTIMIZERS, PRECISIONS, SCHEDULES
 
         settings = self._settle()
         find_loss(settings.loss, draws=settings.draws)
@@ -371,7 +366,7 @@ class NeuralRanker(Ranker):
         return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     def _pass_sparse(self, data: RankingData) -> RankingData:
-        from placings.rankers.bags import pass_sparse
+        from placings.rankers.networks import pass_sparse
 
         names = tuple(map(str, self.transform_.get_feature_names_out()))
         return data.replace(X=pass_sparse(self.transform_, data.X), feature_names=names)

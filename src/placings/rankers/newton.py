@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from placings.arrays import Floats
+from placings.core import Floats
 from placings.rankers.design import Design
 from placings.rankers.pair_kernels import Pairs, Point, SmoothHinge
 

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from placings.arrays import AnyArray, Floats
-from placings.data.checks import Matrix, as_matrix
-from placings.data.ranking import RankingData
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats
+from placings.data import Matrix, RankingData, as_matrix
 from placings.rankers.estimator import Ranker
 
 

@@ -15,11 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats, Ints
-from placings.compilation import compiled
-from placings.metrics.kernels import top_rows
-from placings.metrics.order import sum_by_query
-from placings.threads import map_in_order
+from placings.core import Floats, Ints, compiled, map_in_order
+from placings.metrics import sum_by_query, top_rows
 
 ROWS_A_CHUNK = 100_000  # queries are handed to threads in lots of about this many rows
 

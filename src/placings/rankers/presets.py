@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 
 NETWORKS = ("feedforward", "groupwise", "attention")
 # what a network brings along where neither the user nor a preset made for it says otherwise

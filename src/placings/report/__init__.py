@@ -1,1 +1,5 @@
 """Figures and pages for people (`pip install 'placings[report]'`)."""
+
+from placings.core.doors import open_door
+
+__getattr__, __dir__, __all__ = open_door(__name__)

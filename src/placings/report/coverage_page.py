@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.evaluation.rendering import format_number
-from placings.feco.alerts import SHIFTED
-from placings.feco.incidents import RUNBOOK, name_segment, say_time
-from placings.feco.results import Coverage
-from placings.feco.runbook import ENTRIES
+from placings.core import format_number
+from placings.feco import ENTRIES, RUNBOOK, SHIFTED, Coverage, name_segment, say_time
 from placings.report.pages import write_page
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.feco.alerts import Alerts
-    from placings.feco.exposure import Risk
-    from placings.feco.gate import Verdict
-    from placings.feco.movers import Mover
+    from placings.feco import Alerts, Mover, Risk, Verdict
 
 PANELS = 24  # features with a trend of their own
 FEW = 6  # features of the cold start, whose groups differ most
@@ -64,8 +58,7 @@ def write_coverage_page(
     `check_coverage`: a part that is not given is left out. With `importances` the most important features
     come first. Needs the extra `report`.
     """
-    from placings.feco.movers import rank_movers
-    from placings.feco.references import find_finished
+    from placings.feco import find_finished, rank_movers
 
     frame = found.to_pandas()
     timed = "window" in frame
@@ -110,9 +103,8 @@ def write_coverage_page(
 def _draw_trends(
     found: Coverage, order: Sequence[str], average: str | None, watermark: Any, alerts: Alerts | None
 ) -> tuple[str, str]:
-    from placings.feco.references import pool_segments
-    from placings.feco.trend import measure_trend
-    from placings.report.trend_figures import draw_trends
+    from placings.feco import measure_trend, pool_segments
+    from placings.report.coverage_figures import draw_trends
 
     frame = found.to_pandas()
     length = average or multiply_window(str(found.window), SPAN)
@@ -341,7 +333,7 @@ def _draw_cold_start(
     of: str | None,
     order: Sequence[str],
 ) -> dict[str, Any]:
-    from placings.report.trend_figures import draw_ages, draw_launches
+    from placings.report.coverage_figures import draw_ages, draw_launches
 
     drawn: dict[str, Any] = {"ages": "", "launches": "", "places": "", "ages_note": ""}
     if ages is not None and len(ages):

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.errors import BadInput
-from placings.report.figure_files import check_suffix, start_panels, write_figure
-from placings.report.figures import BAR, INK, PALE
+from placings.core import BadInput, Floats
+from placings.report.figures import BAR, INK, PALE, check_suffix, start_panels, write_figure
 
 MOST_POINTS = 500  # of a line; of more steps, so many groups are drawn as mean and range
 

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.evaluation.decay_fits import Fit, Observed, score_decay
-from placings.report.figure_files import escape_label, start_panels
-from placings.report.figures import BAR, INK, PALE, finish_figure, start_figure
+from placings.core import AnyArray, Floats, Ints
+from placings.logs import Fit, Observed, score_decay
+from placings.report.figures import (
+    BAR,
+    COLOURS,
+    INK,
+    PALE,
+    escape_label,
+    finish_figure,
+    start_figure,
+    start_panels,
+)
 from placings.report.log_words import format_km
-from placings.report.rank_figures import COLOURS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.errors import BadInput, UnknownName
-from placings.evaluation import log_facts as facts
-from placings.evaluation.decay_fits import SHAPES, Fit, fit_decay, observe_distances
-from placings.evaluation.log_sections import weigh_sections
-from placings.evaluation.rendering import format_interval, format_mean
+from placings.core import BadInput, UnknownName, format_interval, format_mean
+from placings.logs import SEGMENTS as KNOWN_SEGMENTS
+from placings.logs import (
+    SHAPES,
+    Fit,
+    clean_rows,
+    compare_groups,
+    count_click_ranks,
+    count_hours,
+    count_weeks,
+    estimate_length,
+    fit_decay,
+    gather_searches,
+    measure_distances,
+    measure_lengths,
+    measure_positions,
+    name_unclicked,
+    observe_distances,
+    split_lengths,
+    weigh_sections,
+)
 from placings.report import log_figures as figures
 from placings.report.log_words import (
     FEWEST,
@@ -25,8 +41,7 @@ from placings.report.log_words import (
     list_rules,
     say_span,
 )
-from placings.report.pages import write_page
-from placings.report.panels import Panel, lay_table
+from placings.report.pages import Panel, lay_table, write_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,14 +70,14 @@ def write_log_page(
     heading says SIMULATED if `simulated`; unless said, a log with the column `is_target` is, for only a
     simulator knows it. Needs the extra `report`.
     """
-    log, notes = facts.clean_rows(rows)
+    log, notes = clean_rows(rows)
     if types != "type":
         if types not in log:
             raise UnknownName("column", types, map(str, log.columns))
         log = log.assign(type=log[types])
     if not len(log):
         raise BadInput("the log has no row that can be counted. Got an empty table.")
-    searches = facts.gather_searches(log)
+    searches = gather_searches(log)
     made = "is_target" in log if simulated is None else simulated
     panels = [
         _show_ranks(log, made),
@@ -91,7 +106,7 @@ def _show_ranks(log: pd.DataFrame, made: bool) -> Panel:
     name, places = "Where people click", "Figure 2.3"
     if not (log["label"] > 0).any():
         return Panel("ranks", name, lack="Nothing was clicked in this log.", places=places)
-    positions = facts.measure_positions(log)
+    positions = measure_positions(log)
     drawn = [
         (
             figures.draw_positions(positions),
@@ -100,7 +115,7 @@ def _show_ranks(log: pd.DataFrame, made: bool) -> Panel:
     ]
     text = ""
     if "type" in log:
-        counts = facts.count_click_ranks(log, "type", deepest=DEEPEST)
+        counts = count_click_ranks(log, "type", deepest=DEEPEST)
         caption = "Clicks by the type of the item; the last bar is everything below, dashes are all clicks."
         drawn.append((figures.draw_click_ranks(counts), caption))
     else:
@@ -115,7 +130,7 @@ def _show_ranks(log: pd.DataFrame, made: bool) -> Panel:
 
 def _show_lengths(searches: pd.DataFrame, made: bool) -> Panel:
     name, places = "Query length by clicked rank", "Figure 2.4"
-    found = facts.measure_lengths(searches, deepest=DEEPEST)
+    found = measure_lengths(searches, deepest=DEEPEST)
     if not len(found):
         return Panel("lengths", name, lack="No search has both a query text and a click.", places=places)
     rows = [
@@ -137,8 +152,8 @@ def _show_lengths(searches: pd.DataFrame, made: bool) -> Panel:
 
 def _show_outcomes(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None, made: bool) -> Panel:
     name, places = "Searches that succeed and searches that fail", "Figures 1.5, 1.6"
-    groups = facts.split_lengths(searches, unsuccessful)
-    word, text = facts.name_unclicked(searches), ""
+    groups = split_lengths(searches, unsuccessful)
+    word, text = name_unclicked(searches), ""
     if word != "failed":
         text = (
             "The rows have no column `outcome`, so searches that failed and prefixes that someone typed on "
@@ -158,7 +173,7 @@ def _show_outcomes(searches: pd.DataFrame, unsuccessful: pd.DataFrame | None, ma
     )
     rows = []
     for word, part in groups.items():
-        one = facts.estimate_length(part)
+        one = estimate_length(part)
         median = float(part["length"].median())
         rows.append(
             (word, f"{len(part):,}", f"{one.mean:.2f}", format_ends(one.low, one.high), f"{median:g}")
@@ -174,7 +189,7 @@ def _show_locations(searches: pd.DataFrame, made: bool) -> Panel:
     if searches["located"].isna().all():
         return Panel("location", name, lack="The log has no columns focus_lat and focus_lon.", places=places)
     named = searches.assign(where=_name_located(searches))
-    found = facts.compare_groups(named, "where")
+    found = compare_groups(named, "where")
     if len(found) < 2:
         only = str(found["group"].iloc[0])
         return Panel(
@@ -198,7 +213,7 @@ def _show_locations(searches: pd.DataFrame, made: bool) -> Panel:
 
 def _show_distances(log: pd.DataFrame, made: bool) -> Panel:
     name, places = "How far people click, and what a decay makes of it", "Figures 1.2, 1.3"
-    away = facts.measure_distances(log)
+    away = measure_distances(log)
     clicked = away[(log["label"] > 0).to_numpy()]
     known = clicked[~np.isnan(clicked)]
     if not len(known):
@@ -263,7 +278,7 @@ def _show_sections(log: pd.DataFrame, made: bool) -> Panel:
 
 def _show_weeks(log: pd.DataFrame, zone: str) -> Panel:
     name, places = f"The {TOP} most clicked items, week by week", "Figure 1.4"
-    found = facts.count_weeks(log, top=TOP, zone=zone)
+    found = count_weeks(log, top=TOP, zone=zone)
     if not len(found):
         return Panel("weeks", name, lack="No click has a time.", places=places)
     weeks = found["week"].nunique()
@@ -276,7 +291,7 @@ def _show_weeks(log: pd.DataFrame, zone: str) -> Panel:
 
 
 def _show_hours(searches: pd.DataFrame, zone: str) -> Panel:
-    counts = facts.count_hours(searches, zone=zone)
+    counts = count_hours(searches, zone=zone)
     if not counts.sum():
         return Panel("hours", "Hours and weekdays", lack="No search has a time.")
     return Panel(
@@ -285,10 +300,10 @@ def _show_hours(searches: pd.DataFrame, zone: str) -> Panel:
 
 
 def _show_segments(searches: pd.DataFrame, made: bool) -> Panel:
-    there = [name for name in facts.SEGMENTS if name in searches and searches[name].notna().any()]
+    there = [name for name in KNOWN_SEGMENTS if name in searches and searches[name].notna().any()]
     if not there:
         return Panel("segments", "Segments", lack="The log has no column platform, target, surface or kind.")
-    tables = tuple(_lay_groups(facts.compare_groups(searches, name), name, made) for name in there)
+    tables = tuple(_lay_groups(compare_groups(searches, name), name, made) for name in there)
     return Panel("segments", "Segments", tables=tables)
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from placings.evaluation import log_facts as facts
-from placings.evaluation.log_sections import weigh_sections
-from placings.evaluation.rendering import format_difference, format_interval, format_mean, format_number
+from placings.core import format_difference, format_interval, format_mean, format_number
+from placings.logs import (
+    count_abandoned,
+    estimate_length,
+    estimate_mrr,
+    name_unclicked,
+    split_lengths,
+    weigh_sections,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +27,7 @@ def count_tiles(
 ) -> list[tuple[str, str, str]]:
     """The page's first numbers: each with its word and a detail."""
     clicked = int(searches["rank"].notna().sum())
-    mrr = facts.estimate_mrr(searches)
+    mrr = estimate_mrr(searches)
     top = float((searches["rank"].dropna() == 1).mean()) if clicked else math.nan
     tiles = [
         (f"{len(searches):,}", "searches", f"{searches['session_id'].nunique():,} sessions"),
@@ -32,12 +38,12 @@ def count_tiles(
     ]
     if searches["located"].notna().any():
         tiles.append((format_share(float(searches["located"].mean())), "share their location", "of searches"))
-    failed = facts.split_lengths(searches, unsuccessful)["failed"]
-    if len(failed) and facts.name_unclicked(searches) == "failed":
+    failed = split_lengths(searches, unsuccessful)["failed"]
+    if len(failed) and name_unclicked(searches) == "failed":
         tiles.append((f"{len(failed):,}", "failed searches", "nothing clicked"))
     elif len(failed):
         tiles.append((f"{len(failed):,}", "searches without a click", "failed or typed on from: not told"))
-    typed_on = facts.count_abandoned(searches, unsuccessful)
+    typed_on = count_abandoned(searches, unsuccessful)
     if typed_on is not None:
         tiles.append((f"{typed_on:,}", "abandoned prefixes", "typed on from, then clicked"))
     return tiles
@@ -46,17 +52,17 @@ def count_tiles(
 def list_findings(log: pd.DataFrame, searches: pd.DataFrame, unsuccessful: pd.DataFrame | None) -> list[str]:
     """What a reader should know first, in sentences; differences that may be chance are not told."""
     found = []
-    groups = facts.split_lengths(searches, unsuccessful)
-    means = {name: facts.estimate_length(part) for name, part in groups.items()}
+    groups = split_lengths(searches, unsuccessful)
+    means = {name: estimate_length(part) for name, part in groups.items()}
     good, bad = means["successful"], means["failed"]
     if bad.low > good.high or bad.high < good.low:
         word = "longer" if bad.mean > good.mean else "shorter"
-        told = "Failed searches" if facts.name_unclicked(searches) == "failed" else "Searches without a click"
+        told = "Failed searches" if name_unclicked(searches) == "failed" else "Searches without a click"
         found.append(
             f"{told} have {word} queries: {bad.mean:.1f} characters on average against {good.mean:.1f}."
         )
     if searches["located"].notna().any() and 0 < float(searches["located"].mean()) < 1:
-        parts = {flag: facts.estimate_mrr(part) for flag, part in searches.groupby("located")}
+        parts = {flag: estimate_mrr(part) for flag, part in searches.groupby("located")}
         gap = parts[1.0].mean - parts[0.0].mean
         if abs(gap) >= SOON and (parts[1.0].low > parts[0.0].high or parts[1.0].high < parts[0.0].low):
             found.append(

@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.errors import BadInput
-from placings.report.figure_files import escape_label, start_panels
-from placings.report.figures import BAR, INK, PALE, finish_figure, put_legend, start_figure
+from placings.core import BadInput, Floats
+from placings.report.figures import (
+    BAR,
+    INK,
+    PALE,
+    escape_label,
+    finish_figure,
+    put_legend,
+    start_figure,
+    start_panels,
+)
 from placings.report.log_figures import HIT, mark_ranks
 
 WIDE = 4

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray
-from placings.evaluation.tuning import Tuning
+from placings.core import AnyArray
+from placings.evaluation import Tuning
 from placings.report.figures import BAR, INK, PALE, finish_figure, put_legend, start_figure
 
 BINS = 4

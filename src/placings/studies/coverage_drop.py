@@ -1,8 +1,8 @@
 """The coverage paper's experiment: what a drop in coverage costs, on MSLR's sample and on generated data.
 
-`run_study()` masks features 8, 55, 134, 108, 127, 128 and 130 of MSLR's 71 shared queries in five query
-folds, and features of known worth in generated data of about 100,000 rows, in the test data alone and in
-training and test data, for LightGBM and a linear ranker, and writes the paper's tables.
+`study_coverage_drop()` masks features 8, 55, 134, 108, 127, 128 and 130 of MSLR's 71 shared queries in five
+query folds, and features of known worth in generated data of about 100,000 rows, in the test data alone and
+in training and test data, for LightGBM and a linear ranker, and writes the paper's tables.
 
 Gope, Sugandharaju, Kotalwar and Salaka, Measuring feature quality for improved ranking performance, SIGIR
 eCom 2023, Tables 1 and 2, Figures 1 and 2.
@@ -10,7 +10,11 @@ eCom 2023, Tables 1 and 2, Figures 1 and 2.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,29 +22,152 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.concatenation import concat
-from placings.data.ranking import RankingData
-from placings.data.reading import read
-from placings.data.synthetic import make_ranking
-from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
-from placings.evaluation.rendering import write_json
-from placings.evaluation.runs import as_plain, fingerprint, list_versions, write_text
-from placings.evaluation.significance import check_count
-from placings.feco.degradation import degrade
-from placings.feco.effects import Degradation
-from placings.feco.relations import Correlations, Relation, correlate_coverage, relate_importance
-from placings.rankers.catalogue import make_ranker
-from placings.rankers.estimator import Ranker
-from placings.studies.coverage_cells import (
-    join_folds,
-    join_places,
-    keep_cell,
-    pack_correlations,
-    pack_degradation,
-    unpack_correlations,
-    unpack_degradation,
+from placings.core import (
+    BadFile,
+    BadInput,
+    Floats,
+    MissingExtra,
+    PlacingsWarning,
+    UnknownName,
+    check_count,
+    keep_old_names,
+    write_json,
 )
+from placings.data import RankingData, concat, read
+from placings.evaluation import Importance, as_plain, fingerprint, list_versions, write_text
+from placings.feco import (
+    Correlation,
+    Correlations,
+    Degradation,
+    Effect,
+    Relation,
+    correlate_coverage,
+    degrade,
+    join_degradations,
+    relate_importance,
+)
+from placings.rankers import Ranker, make_ranker
+from placings.simulate import make_ranking
+
+FIELDS = ("feature", "chosen", "where", "drop", "draws", "units", "coverage_before", "coverage_after")
+
+
+def keep_cell(
+    folder: Path | None,
+    name: str,
+    key: Mapping[str, Any],
+    make: Callable[[], dict[str, Any]],
+    stands: Callable[[Mapping[str, Any]], bool] = lambda cell: True,
+) -> dict[str, Any]:
+    """What `make` gives, or what was kept of it under the same key; a damaged file is made anew, and said.
+
+    So is one of which `stands` says that it does not hold any more.
+    """
+    if folder is None:
+        return dict(json.loads(write_json(make())))
+    digest = hashlib.sha256(json.dumps(as_plain(key), sort_keys=True).encode()).hexdigest()[:16]
+    short = re.sub(r"[^A-Za-z0-9]+", "_", name)[:80]
+    path = folder / f"{short}-{digest}.json"
+    if path.is_file():
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            facts = None
+        if not isinstance(facts, dict):
+            warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=2)
+        elif stands(facts):
+            return facts
+    text = write_json(make())
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, text + "\n")
+    return dict(json.loads(text))
+
+
+def pack_degradation(found: Degradation) -> dict[str, Any]:
+    """A degradation with the values of each query, as plain values; NaN becomes null."""
+    return {
+        "baseline": {
+            where: {name: values.tolist() for name, values in each.items()}
+            for where, each in found.baseline.items()
+        },
+        "effects": [
+            {field: getattr(each, field) for field in FIELDS}
+            | {
+                "values": {name: values.tolist() for name, values in each.values.items()},
+                "spread": dict(each.spread),
+                "importance": None if each.importance is None else dict(each.importance),
+            }
+            for each in found.effects
+        ],
+        "settings": dict(found.settings),
+        "importance": None if found.importance is None else found.importance.to_dict(),
+    }
+
+
+def unpack_degradation(facts: Mapping[str, Any]) -> Degradation:
+    """The reverse of `pack_degradation`."""
+    effects = tuple(
+        Effect(
+            **{field: each[field] for field in FIELDS},
+            values={name: _as_floats(values) for name, values in each["values"].items()},
+            spread=each["spread"],
+            importance=each["importance"],
+        )
+        for each in facts["effects"]
+    )
+    baseline = {
+        where: {name: _as_floats(values) for name, values in each.items()}
+        for where, each in facts["baseline"].items()
+    }
+    known = facts["importance"]
+    importance = None
+    if known is not None:
+        names = tuple(each["feature"] for each in known["features"])
+        values = np.array([each["value"] for each in known["features"]], dtype=np.float64)
+        importance = Importance(known["kind"], known["meaning"], names, values)
+    return Degradation(baseline, effects, facts["settings"], importance)
+
+
+def pack_correlations(found: Correlations) -> dict[str, Any]:
+    """Correlations with the points behind them, as plain values."""
+    return {**found.to_dict(), "points": found.points.to_dict("list")}
+
+
+def unpack_correlations(facts: Mapping[str, Any]) -> Correlations:
+    """The reverse of `pack_correlations`; null is NaN."""
+    from placings.data import need_library
+
+    points = need_library("pandas", "the coverage study").DataFrame(facts["points"])
+    found = []
+    for each in facts["correlations"]:
+        fields: dict[str, Any] = {name: np.nan if value is None else value for name, value in each.items()}
+        found.append(Correlation(**fields))
+    return Correlations(tuple(found), points, facts["note"])
+
+
+def _as_floats(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def join_features(parts: Sequence[Degradation]) -> Degradation:
+    """Degradations of different features on the same data and `where`, as one."""
+    effects = tuple(effect for part in parts for effect in part.effects)
+    return replace(parts[0], effects=effects)
+
+
+def join_places(parts: Sequence[Degradation]) -> Degradation:
+    """Degradations with different `where` of the same features, as one table; the last importance counts."""
+    baseline = {where: values for part in parts for where, values in part.baseline.items()}
+    draws = {where: count for part in parts for where, count in part.settings["draws"].items()}
+    effects = tuple(effect for part in parts for effect in part.effects)
+    settings = {**parts[0].settings, "draws": draws, "where": list(baseline)}
+    return Degradation(baseline, effects, settings, parts[-1].importance)
+
+
+def join_folds(parts: Sequence[Sequence[Degradation]]) -> Degradation:
+    """Folds of parts of features: features first, then folds, so that all queries are tested at once."""
+    return join_degradations([join_features(fold) for fold in parts])
+
 
 IDS = (8, 55, 134, 108, 127, 128, 130)  # MSLR counts from 1; the paper's cols_n seem to be 2·id − 1
 PARTS = ("mslr", "generated")
@@ -100,7 +227,7 @@ class Study:
         }
 
 
-def run_study(
+def study_coverage_drop(
     path: str | Path | None = None,
     out: str | Path | None = None,
     *,
@@ -346,7 +473,7 @@ class Desk:
 
 
 def _list_importance(ranker: Ranker, train: RankingData) -> dict[str, Any]:
-    from placings.feco.subjects import Subject, weigh_features
+    from placings.feco import Subject, weigh_features
 
     found = weigh_features(Subject(ranker), None, train)(needed=True)
     assert found is not None
@@ -355,7 +482,7 @@ def _list_importance(ranker: Ranker, train: RankingData) -> dict[str, Any]:
 
 def _draw(study: Study, home: Path) -> None:
     """Figures beside the tables, where matplotlib is installed."""
-    from placings.report.coverage_figures import draw_degradation, draw_importances
+    from placings.report import draw_degradation, draw_importances
 
     try:
         for (data, ranker, unit), found in study.tables.items():
@@ -369,3 +496,6 @@ def _draw(study: Study, home: Path) -> None:
                 write_text(home / f"importances_{data}_{ranker}.svg", text + "\n")
     except MissingExtra:
         return
+
+
+__getattr__ = keep_old_names(__name__, {"run_study": "study_coverage_drop"})

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.clicks.histories import PAST
-from placings.data.tables import need_library
-from placings.errors import BadBundle, BadFile
-from placings.evaluation.rendering import plain_value, write_json
-from placings.evaluation.runs import write_text
-from placings.evaluation.search_kinds import describe_searches
+from placings.core import AnyArray, BadBundle, BadFile, Floats, Ints, keep_old_names, plain_value, write_json
+from placings.data import need_library
+from placings.evaluation import write_text
+from placings.logs import PAST
 from placings.metrics import rank_of_first_relevant
-from placings.places.reranking import Reranker, load_reranker
+from placings.rerank import Reranker, describe_searches, load_reranker
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -69,7 +66,7 @@ DEFAULT, UNGUARDED = "default re-ranker", "default without guard"
 RESULT, TABLES, MODEL, CELLS = "study.json", "study.md", "reranker", "cells"
 
 
-def run_study(
+def study_places(
     rows: pd.DataFrame | str | Path,
     *,
     out: str | Path | None = None,
@@ -364,3 +361,6 @@ def _tell_tuning(name: str, base: Mapping[str, Any], best: Mapping[str, Any], de
         "default_true": table[0]["mrr_true"], "tuned_true": table[1]["mrr_true"],
         "parameters": best["parameters"], "valid": [base["valid"], best["valid"]],
     }  # fmt: skip
+
+
+__getattr__ = keep_old_names(__name__, {"run_study": "study_places"})

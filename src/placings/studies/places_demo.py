@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.evaluation.rendering import plain_value, write_json
-from placings.evaluation.runs import write_text
-from placings.evaluation.search_kinds import describe_searches
-from placings.evaluation.significance import flip_signs
-from placings.places.reranking import Reranker
+from placings.core import flip_signs, plain_value, write_json
+from placings.evaluation import write_text
+from placings.rerank import Reranker, describe_searches
 from placings.studies.places import (
     DEFAULT,
     MODEL,
@@ -40,8 +38,7 @@ from placings.studies.places_tables import render_study
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.places.engines.sqlite import SqliteEngine
-    from placings.places.place import Place
+    from placings.places import Place, SqliteEngine
 
 Say = Callable[[str], None]
 LINEAR = "linear"
@@ -80,8 +77,7 @@ def index_places(out: Path, places: Path | None, say: Say) -> tuple[list[Place],
     """Real places, and an engine that finds them."""
     import time
 
-    from placings.places.engines.sqlite import SqliteEngine, build_index
-    from placings.places.sources import read_geonames, read_places
+    from placings.places import SqliteEngine, build_index, read_geonames, read_places
 
     known = read_geonames() if places is None else read_places(places)
     index = out / "places.db"
@@ -100,8 +96,8 @@ def simulate_and_join(
     out: Path, places: list[Place], engine: SqliteEngine, searches: int, seed: int, say: Say
 ) -> pd.DataFrame:
     """People search and click; the two logs they leave are joined to query groups."""
-    from placings.clicks.sessions import join_logs
-    from placings.places.simulation import simulate_log
+    from placings.logs import join_logs
+    from placings.simulate import simulate_log
 
     log = simulate_log(places, engine, searches, k=SETTINGS.pool, random_state=seed)
     folder = out / "log"
@@ -127,7 +123,7 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
 
     The re-ranker is saved in `path`, loaded again, and judged as it will be served.
     """
-    from placings.rankers.linear import LinearRanker
+    from placings.rankers import LinearRanker
 
     parts, settings = desk.parts, desk.settings
     trained = fit_reranker(parts.train_log, parts.valid_log, settings=settings, features=_make_features())
@@ -178,7 +174,7 @@ def show_dark(desk: Desk, served: Reranker, say: Say) -> dict[str, Any]:
     """
     import pandas as pd
 
-    from placings.feco.score import coverage
+    from placings.feco import coverage
 
     rows = desk.parts.test
     since = rows["time"].max().normalize() - pd.Timedelta(days=DARK_DAYS - 1)
@@ -229,6 +225,6 @@ def _lose(desk: Desk, served: Reranker, drop: float) -> dict[str, Any]:
 
 
 def _make_features() -> Any:
-    from placings.places.preset import place_features
+    from placings.places import place_features
 
     return place_features()

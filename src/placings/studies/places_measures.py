@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.evaluation.significance import adjust_holm, bootstrap_means, flip_signs, mean_known
+from placings.core import AnyArray, Floats, Ints, adjust_holm, bootstrap_means, flip_signs, mean_known
 from placings.metrics import rank_of_first_relevant
 
 LARGEST_LOSS = 0.01  # a slice whose mean falls by more loses, whatever its interval

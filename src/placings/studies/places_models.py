@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import Floats
-from placings.data.ranking import RankingData
-from placings.evaluation.runs import as_plain, list_versions
-from placings.evaluation.trials import weigh_positives
+from placings.core import Floats
+from placings.data import RankingData
+from placings.evaluation import as_plain, list_versions, weigh_positives
 from placings.metrics import mrr
-from placings.rankers.estimator import Ranker
-from placings.studies.coverage_cells import keep_cell
+from placings.rankers import Ranker
+from placings.studies.coverage_drop import keep_cell
 from placings.studies.places_measures import find_ranks
 from placings.studies.places_parts import THESIS, TREES, Pantry, Parts, find_offsets
 from placings.studies.places_settings import GRIDS, Settings
@@ -150,9 +149,7 @@ def make_tree(name: str, settings: Settings, given: Mapping[str, Any]) -> Ranker
 
     `rounds` in `given` multiplies the settings' number.
     """
-    from placings.rankers.cat import CatBoostRanker
-    from placings.rankers.lgbm import LightGBMRanker
-    from placings.rankers.xgb import XGBoostRanker
+    from placings.rankers import CatBoostRanker, LightGBMRanker, XGBoostRanker
 
     kinds: dict[str, Any] = {
         "XGBoost": XGBoostRanker, "LightGBM": LightGBMRanker, "CatBoost": CatBoostRanker,
@@ -195,14 +192,14 @@ def judge_tree(desk: Desk, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def judge_ranksvm(desk: Desk) -> dict[str, Any]:
     """RankSVM on all hashed columns."""
-    from placings.rankers.linear import LinearRanker
+    from placings.rankers import LinearRanker
 
     return desk.judge(RANKSVM, THESIS, LinearRanker("hinge", C=1.0, tol=1e-2), watch=False)
 
 
 def judge_network(desk: Desk, short: str) -> dict[str, Any]:
     """A network of Table 6.3 on all hashed columns: it sees no validation part and ends by steps alone."""
-    from placings.rankers.neural import NeuralRanker
+    from placings.rankers import NeuralRanker
 
     preset, title = VARIANTS[short]
     steps = desk.settings.group_steps if short == "groupwise" else desk.settings.steps

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.clicks.histories import PAST, add_past_clicks, count_clicks, look_up_clicks
-from placings.data.ranking import RankingData
-from placings.data.tables import need_library
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats, Ints
+from placings.data import RankingData, need_library
+from placings.logs import PAST, add_past_clicks, count_clicks, look_up_clicks
 from placings.studies.places_settings import Settings
 
 if TYPE_CHECKING:
@@ -231,7 +229,7 @@ class Pantry:
 
 def list_families(settings: Settings) -> dict[str, Callable[[], Any]]:
     """The feature sets of the study: relations, and the thesis' columns in three sizes."""
-    from placings.places.preset import place_features, thesis_features
+    from placings.places import place_features, thesis_features
 
     return {
         RELATIONS: place_features,

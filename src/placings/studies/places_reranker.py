@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import Floats, Ints
-from placings.clicks.histories import PAST, add_past_clicks, count_clicks
-from placings.clicks.schema import MADE, SEARCH
-from placings.data.ranking import RankingData
-from placings.data.tables import need_library
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.guard import Guard, fit_guard
-from placings.evaluation.search_kinds import describe_searches
-from placings.places.reranking import Reranker, load_reranker
-from placings.rankers.estimator import Ranker
-from placings.rankers.mean import MeanRanker
+from placings.core import BadInput, Floats, Ints, UnknownName
+from placings.data import RankingData, need_library
+from placings.logs import MADE, PAST, SEARCH, add_past_clicks, count_clicks
+from placings.rankers import MeanRanker, Ranker
+from placings.rerank import Guard, Reranker, describe_searches, fit_guard, load_reranker
 from placings.studies.places_models import measure_mrr
 from placings.studies.places_parts import carry_clicks, find_offsets, order_rows
 from placings.studies.places_settings import Settings
@@ -80,7 +74,7 @@ def fit_reranker(
     if not kinds:
         raise BadInput(f"kinds must name at least one of {', '.join(KINDS)}. Got none.")
     if features is None:
-        from placings.places.preset import place_features
+        from placings.places import place_features
 
         features = place_features()
     rows, others = gather_lists(train, asked.pool), gather_lists(valid, asked.pool)

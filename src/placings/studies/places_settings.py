@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 
 SPLITS = ("time", "session")
 THESIS_STEPS = 15_000  # of the presets of Table 6.3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from placings.errors import BadInput
-from placings.evaluation.rendering import (
+from placings.core import (
+    BadInput,
     Cell,
     Grid,
     format_difference,
@@ -15,7 +15,7 @@ from placings.evaluation.rendering import (
     format_p,
     render_grid,
 )
-from placings.report.places_words import list_verdict, say_history, say_same, say_steps
+from placings.report import list_verdict, say_history, say_same, say_steps
 
 MARK = "SIMULATED"
 FORMS = ("text", "markdown")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats
-from placings.data.ranking import RankingData
-from placings.features.engine_signals import SIGNALS
-from placings.rankers.lgbm import LightGBMRanker
+from placings.core import AnyArray, Floats
+from placings.data import RankingData
+from placings.features import SIGNALS
+from placings.rankers import LightGBMRanker
 from placings.studies.places_measures import compare_two, invert_ranks, list_measures
 from placings.studies.places_models import Desk, forget_grades, measure_mrr
 from placings.studies.places_parts import (
@@ -91,7 +91,7 @@ def _judge_step(desk: Desk, title: str, blocks: tuple[str, ...], balanced: bool)
 
 def balance(data: RankingData, rows: pd.DataFrame) -> RankingData:
     """The same data with searches of rare query lengths weighing more."""
-    from placings.evaluation.search_kinds import describe_searches
+    from placings.rerank import describe_searches
 
     kinds = describe_searches({"query": rows["query"]}, data.offsets)
     return data.replace(weight=weigh_bands(data.sizes, kinds["length"]))
@@ -154,7 +154,7 @@ def find_seen(train: pd.DataFrame, test: pd.DataFrame) -> AnyArray:
 
 def count_bands(rows: pd.DataFrame) -> dict[str, int]:
     """How many searches there are of each band of query length."""
-    from placings.evaluation.search_kinds import describe_searches
+    from placings.rerank import describe_searches
 
     names = describe_searches({"query": rows["query"]}, find_offsets(rows))["length"]
     return {str(name): int(count) for name, count in zip(*np.unique(names, return_counts=True), strict=True)}
@@ -231,7 +231,7 @@ def _judge_way(
     )
 
     def make() -> dict[str, Any]:
-        from placings.data.concatenation import concat
+        from placings.data import concat
 
         train = desk.pantry.data(RELATIONS, "train")
         more = {"zeros": desk.parts.unclicked, "carried": carried}.get(how)

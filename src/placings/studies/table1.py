@@ -5,25 +5,368 @@ Zhuang, Wang, Bendersky and Najork: Feature Transformation for Neural Ranking Mo
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import clone
 
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.evaluation.comparison import compare
-from placings.evaluation.runs import as_plain, fingerprint, list_versions
-from placings.evaluation.significance import check_count, check_share
-from placings.evaluation.verdicts import Comparison
-from placings.studies.table1_cells import CUTOFF, Fold, Result, Workshop, find_means
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Floats,
+    Mismatch,
+    PlacingsWarning,
+    UnknownName,
+    check_count,
+    check_share,
+    plain_value,
+    write_atomically,
+    write_json,
+)
+from placings.data import (
+    COLLECTIONS,
+    Collection,
+    RankingData,
+    count_missing,
+    find_collection,
+    plain_folder,
+    read,
+)
+from placings.evaluation import Comparison, as_plain, compare, fingerprint, list_versions, write_text
+from placings.metrics import ndcg
+from placings.rankers import Ranker, find_versions
+from placings.report import gather_shares, measure_effects
 from placings.studies.table1_entrants import DEFAULT_TREES, METHODS, Entrant, list_entrants
-from placings.studies.table1_folds import Folds, Parts, find_source, slim_test
-from placings.studies.table1_paper import BY_COLLECTION, METRICS
-from placings.studies.table1_result import Table1
-from placings.training.plans import Diverged
+from placings.studies.table1_result import BY_COLLECTION, METRICS, Table1
+from placings.training import Diverged
+from placings.transforms import Mixture
+
+DEALT = 5  # query folds of data that have none
+HELD_OUT = 0.2  # of the training queries, for validation, where a collection has no such part
+Parts: TypeAlias = tuple[RankingData, RankingData, RankingData]  # train, valid, test
+Folds: TypeAlias = int | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the folds come from: their numbers, how to read one, what to call it, what to say of it."""
+
+    name: str
+    collection: str | None  # a known collection's name
+    numbers: tuple[int, ...]
+    load: Callable[[int], Parts]
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[tuple[int, Parts]]:
+        """One fold after the other; nothing is held beyond its turn."""
+        for number in self.numbers:
+            yield number, self.load(number)
+
+
+def find_source(
+    data: str | Path | RankingData | Sequence[Parts],
+    folds: Folds,
+    random_state: int,
+    reading: Mapping[str, Any],
+) -> Source:
+    """The folds of a collection's folder, of any other data that `placings.read` reads, or those given.
+
+    `folds` is how many, or which by number. Unless it is given: of MSLR-WEB30K the first, as in the paper; of
+    another collection all it has; of other data five query folds, each with the part before its test part
+    for validation. A collection without a validation part gives a fifth of its training queries for it.
+    Istella's features with illegitimate values are looked for in all of its parts and dropped from all.
+    """
+    if isinstance(data, RankingData):
+        return _deal(data, "data", folds, random_state)
+    if not isinstance(data, str | Path):
+        return _take_given(list(data), folds)
+    path, options = Path(data), dict(reading)
+    named = options.get("name")
+    if named is not None and named not in COLLECTIONS:
+        raise UnknownName("collection", str(named), COLLECTIONS)
+    collection = COLLECTIONS[named] if named is not None else find_collection(path) if path.is_dir() else None
+    if collection is None:
+        return _deal(read(path, **options), path.name, folds, random_state)
+    return _open_collection(path, collection, folds, random_state, options)
+
+
+def slim_test(test: RankingData) -> RankingData:
+    """Labels and queries without features: all that is needed of a test part once its rows are scored."""
+    empty = np.empty((test.n_rows, 0), dtype=np.float32)
+    return RankingData(empty, np.array(test.y), np.array(test.offsets), np.array(test.qids), ())
+
+
+def _open_collection(
+    path: Path, collection: Collection, folds: Folds, random_state: int, options: dict[str, Any]
+) -> Source:
+    own = re.fullmatch(r"fold([1-5])", plain_folder(path.resolve().name))
+    first = int(own[1]) if own else 1
+    notes = []
+    if not collection.folds:
+        numbers: tuple[int, ...] = _choose_numbers(folds, 1, (1,), collection.name)
+    elif own:
+        numbers = _choose_numbers(folds, 1, (first,), path.name)
+    else:
+        usual = 1 if collection.name == "MSLR-WEB30K" else collection.folds
+        numbers = _choose_numbers(folds, usual, tuple(range(1, collection.folds + 1)), collection.name)
+        if folds is None and usual == 1:
+            notes.append("Fold1 alone, as in the paper.")
+    if collection.illegitimate:
+        dropped = _find_illegitimate(path, collection, options)
+        options["illegitimate"] = dropped
+        if dropped:
+            listed = ", ".join(map(str, dropped))
+            notes.append(f"{len(dropped)} features hold illegitimate values and are left out: {listed}.")
+    if "valid" not in collection.splits:
+        notes.append(f"Validation: {HELD_OUT:.0%} of the training queries; the collection has no such part.")
+
+    def load(number: int) -> Parts:
+        fold = number if collection.folds else None
+        train, test = (read(path, fold=fold, split=split, **options) for split in ("train", "test"))
+        if "valid" in collection.splits:
+            return train, read(path, fold=fold, split="valid", **options), test
+        kept, valid = train.split(1.0 - HELD_OUT, HELD_OUT, random_state=random_state)
+        return kept, valid, test
+
+    return Source(path.name, collection.name, numbers, load, tuple(notes))
+
+
+def _find_illegitimate(path: Path, collection: Collection, options: Mapping[str, Any]) -> list[int]:
+    given = options.get("illegitimate")
+    if given is not None and not isinstance(given, str):
+        return [int(number) for number in given]
+    found = np.zeros(collection.n_features, dtype=bool)
+    for split in collection.splits:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Mismatch)  # said once, when the part is read to be used
+            part = read(path, split=split, **{**options, "illegitimate": "missing"})
+        found |= count_missing(part) > 0
+    return (np.flatnonzero(found) + 1).tolist()
+
+
+def _deal(data: RankingData, name: str, folds: Folds, random_state: int) -> Source:
+    count = DEALT if folds is None or not isinstance(folds, int) else folds
+    numbers = _choose_numbers(
+        None if isinstance(folds, int) else folds, count, tuple(range(1, count + 1)), name
+    )
+
+    def load(number: int) -> Parts:
+        dealt = data.folds(count, random_state=random_state, valid=True)
+        train, valid, test = next(parts for place, parts in enumerate(dealt, 1) if place == number)
+        return train, valid, test
+
+    note = (
+        f"{count} query folds (seed {random_state}): one part tests, the one before it validates, "
+        "the others train."
+    )
+    return Source(name, None, numbers, load, (note,))
+
+
+def _take_given(given: list[Parts], folds: Folds) -> Source:
+    if not given or any(len(fold) != 3 for fold in given):
+        raise BadInput("folds must be (train, valid, test), at least one of them.")
+    numbers = _choose_numbers(folds, len(given), tuple(range(1, len(given) + 1)), "the list given")
+    return Source("data", None, numbers, lambda number: given[number - 1])
+
+
+def _choose_numbers(folds: Folds, usual: int, known: tuple[int, ...], name: str) -> tuple[int, ...]:
+    if isinstance(folds, int) and not isinstance(folds, bool) and 1 <= folds <= len(known):
+        return known[:folds]
+    if folds is None:
+        return known[:usual]
+    if not isinstance(folds, int) and folds and len(set(folds)) == len(folds) and set(folds) <= set(known):
+        return tuple(int(number) for number in folds)
+    shown = ", ".join(map(str, known))
+    raise BadInput(f"folds must be how many, or which, of the folds of {name}: {shown}. Got {folds!r}.")
+
+
+FORMAT = 1
+CUTOFF = 5  # validation: NDCG@5, what the paper trains
+NO_MATTER = ("device", "checkpoint", "checkpoint_every", "verbose", "n_jobs")  # settings that no key holds
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold's data and what their bytes hash to."""
+
+    number: int
+    parts: Parts
+    prints: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a cell left: facts for JSON, and the scores of the test rows."""
+
+    facts: dict[str, Any]
+    scores: Floats
+    fresh: bool  # trained now, not read
+
+    @property
+    def valid(self) -> float:
+        """The validation metric; NaN where the training diverged."""
+        value = self.facts["valid"]
+        return float("nan") if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Makes cells, or finds them in `folder`; None keeps nothing."""
+
+    folder: Path | None
+    keep: str  # "best" check on validation data, or the "last" step
+
+    def make(
+        self, entrant: Entrant, fold: Fold, seed: int, rate: float, *, may_diverge: bool = False
+    ) -> Result:
+        """The cell of these; with `may_diverge` a training that diverged is a result too (without scores)."""
+        path = self._find_path(entrant, fold, seed, rate)
+        rows = fold.parts[2].n_rows
+        stored = _read_cell(path, rows)
+        if stored is not None and (may_diverge or stored.facts["valid"] is not None):
+            return stored
+        checkpoint = None if path is None else path.with_suffix(".checkpoint")
+        began = time.perf_counter()
+        facts: dict[str, Any] = {
+            "format": FORMAT, "method": entrant.name, "network": entrant.block, "fold": fold.number,
+            "seed": seed, "lr": rate,
+        }  # fmt: skip
+        scores: Floats = np.zeros(0)
+        try:
+            ranker = self._fit(entrant, fold.parts, seed, rate, checkpoint)
+        except Diverged as error:
+            if not may_diverge:
+                raise Diverged(
+                    f"{entrant.name}, fold {fold.number}, seed {seed}, learning rate {rate:g}: {error} "
+                    "Cells that are finished stay; give a lower lr, or settings such as clip=1.0, to go on."
+                ) from error
+            facts |= {"valid": None, "diverged": str(error)}
+        else:
+            scores = ranker.predict(fold.parts[2])
+            facts |= {"valid": find_mean(ranker, fold.parts[1]), **_describe(ranker, fold.parts[0])}
+        facts |= {"seconds": round(time.perf_counter() - began, 3), "checksum": _sum_up(scores)}
+        if path is not None:
+            _write_cell(path, facts, scores)
+            scores = _load_scores(path)
+            if checkpoint is not None:
+                checkpoint.unlink(missing_ok=True)
+        return Result(plain_value(facts), scores, fresh=True)
+
+    def _fit(self, entrant: Entrant, parts: Parts, seed: int, rate: float, checkpoint: Path | None) -> Ranker:
+        train, valid, _ = parts
+        ranker: Any = clone(entrant.ranker)
+        ranker.set_params(random_state=seed, **{entrant.rate: rate})
+        watched: RankingData | None = valid
+        if entrant.neural:
+            ranker.set_params(checkpoint=None if checkpoint is None else str(checkpoint))
+            if self.keep == "last":
+                ranker.set_params(holdout=0.0)
+                watched = None
+        fitted: Ranker = ranker.fit(train, valid=watched)
+        return fitted
+
+    def _find_path(self, entrant: Entrant, fold: Fold, seed: int, rate: float) -> Path | None:
+        if self.folder is None:
+            return None
+        params = entrant.ranker.get_params(deep=False)
+        settings = {name: value for name, value in params.items() if name not in NO_MATTER}
+        whole = [
+            FORMAT, find_versions(), type(entrant.ranker).__name__, as_plain(settings), list(fold.prints),
+            seed, rate, self.keep,
+        ]  # fmt: skip
+        key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+        short = re.sub(r"[^A-Za-z0-9]+", "_", f"{entrant.block}_{entrant.name}")[:40]
+        return self.folder / f"{short}-fold{fold.number}-seed{seed}-lr{rate:g}-{key}.json"
+
+
+def find_mean(ranker: Ranker, data: RankingData) -> float:
+    """The mean NDCG@5 over queries with something relevant; 0 if there is none."""
+    values = ndcg(ranker.predict(data), data.y, data.offsets, k=CUTOFF)
+    return float(np.nanmean(values)) if not np.isnan(values).all() else 0.0
+
+
+def _describe(ranker: Any, train: RankingData) -> dict[str, Any]:
+    """What is worth keeping of a fitted ranker: how its training went, and what its mixture chose."""
+    facts: dict[str, Any] = {}
+    history: Any = getattr(ranker, "history_", None)
+    if hasattr(history, "checks"):
+        facts |= {"steps": len(history.loss), "best_step": history.best_step, "checks": history.checks}
+        facts["device"] = str(next(ranker.network_.parameters()).device)
+        facts["loss"] = history.loss[-1] if history.loss else None
+    elif hasattr(ranker, "rounds_"):
+        facts["rounds"] = ranker.rounds_
+    if isinstance(getattr(ranker, "transform_", None), Mixture):
+        facts["mixture"] = gather_shares(ranker).to_dict()
+        facts["effects"] = measure_effects(ranker, train).to_dict()
+    return facts
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _write_cell(path: Path, facts: dict[str, Any], scores: Floats) -> None:
+    """Scores first, then the facts with the scores' checksum: a cell without facts is not finished."""
+    with write_atomically(path.with_suffix(".npy")) as part, open(part, "wb") as file:
+        np.save(file, np.asarray(scores, dtype=np.float64), allow_pickle=False)
+    write_text(path, write_json(facts) + "\n")
+
+
+def _read_cell(path: Path | None, rows: int) -> Result | None:
+    if path is None or not path.is_file():
+        return None
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        scores = _load_scores(path)
+        expected = rows if facts["valid"] is not None else 0
+        whole = scores.shape == (expected,) and _sum_up(scores) == facts["checksum"]
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
+        whole = False
+    if not whole:
+        warnings.warn(
+            f"{path} or its scores are damaged; the cell is made anew.", PlacingsWarning, stacklevel=3
+        )
+        return None
+    return Result(facts, scores, fresh=False)
+
+
+def _load_scores(path: Path) -> Floats:
+    """Scores straight from the disk: a study of many cells does not hold them all."""
+    file = path.with_suffix(".npy")
+    if file.stat().st_size < 4096:  # an empty array cannot be mapped
+        return np.asarray(np.load(file, allow_pickle=False))
+    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+
+
+def _sum_up(scores: AnyArray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(scores, dtype=np.float64).tobytes()).hexdigest()
+
+
+def find_means(
+    results: Sequence[Result], test: RankingData, metrics: Sequence[str]
+) -> list[dict[str, float]]:
+    """The mean of each metric for each cell by itself, empty queries dropped: how far seeds lie apart."""
+    from placings.metrics import measure
+
+    found = []
+    for result in results:
+        values = measure(list(metrics), result.scores, test.y, test.offsets, empty="drop")
+        found.append(
+            {
+                name: float(np.nanmean(v)) if not np.isnan(v).all() else float("nan")
+                for name, v in values.items()
+            }
+        )
+    return found
+
 
 BASELINES = ("Raw", "Log1p")  # † and ‡
 RULES = ("zero", "drop")  # TF-Ranking's, which the paper's numbers come from; then ours

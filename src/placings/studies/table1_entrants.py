@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from placings.errors import BadInput, MissingExtra, UnknownName
-from placings.rankers.catalogue import make_ranker
-from placings.rankers.estimator import Ranker
+from placings.core import BadInput, MissingExtra, UnknownName
+from placings.rankers import Ranker, make_ranker
 
 METHODS = ("raw", "gauss", "cdf", "log1p", "mixture")
 LABELS = {"raw": "Raw", "gauss": "Gauss", "cdf": "CDF", "log1p": "Log1p", "mixture": "Mixture"}
@@ -57,9 +56,8 @@ def list_entrants(
     settings: Mapping[str, Any],
 ) -> list[Entrant]:
     """Every method in every network, then the trees beside the first network."""
-    from placings.rankers.neural import NeuralRanker, need_torch
-    from placings.rankers.presets import settle
-    from placings.transforms.names import TRANSFORMS
+    from placings.rankers import NeuralRanker, need_torch, settle
+    from placings.transforms import TRANSFORMS
 
     if methods:
         need_torch()

@@ -5,18 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.errors import MissingExtra
-from placings.evaluation.rendering import Cell, Grid, render_grid, write_json
-from placings.evaluation.runs import write_text
-from placings.evaluation.verdicts import Comparison
-from placings.report.claims import Claim, check_claims
-from placings.report.mixture_shares import MixtureShares, average_shares
+from placings.core import Cell, Grid, MissingExtra, render_grid, write_json
+from placings.evaluation import Comparison, write_text
+from placings.report import Claim, MixtureShares, average_shares, check_claims
 from placings.studies.table1_entrants import NETWORKS
-from placings.studies.table1_paper import PAPER, SOURCE, make_paper_cell, make_paper_grid
+
+METRICS = ("ndcg@1", "ndcg@5", "ndcg@10")
+SOURCE = "Paper: Zhuang et al., SIGIR 2020, Table 1 (percent; the paper does not name its test)."
+Row: TypeAlias = tuple[tuple[float, str], ...]  # value and marks of each metric
+
+PAPER: dict[str, dict[str, Row]] = {
+    "WEB30K": {
+        "Raw": ((45.43, ""), (45.25, ""), (47.26, "")),
+        "Gauss": ((48.18, "†"), (46.81, "†"), (48.68, "†")),
+        "CDF": ((49.17, "†"), (47.75, "†"), (49.45, "†")),
+        "Log1p": ((49.12, "†"), (48.01, "†"), (49.88, "†")),
+        "Mixture": ((50.55, "†‡"), (48.54, "†‡"), (50.16, "†‡")),
+    },
+    "ISTELLA": {
+        "Raw": ((65.81, ""), (62.32, ""), (67.09, "")),
+        "Gauss": ((66.31, ""), (62.41, ""), (67.22, "")),
+        "CDF": ((65.94, ""), (62.62, "†"), (67.55, "†")),
+        "Log1p": ((66.60, "†"), (63.29, "†"), (68.12, "†")),
+        "Mixture": ((66.91, "†"), (63.57, "†‡"), (68.42, "†‡")),
+    },
+}
+BY_COLLECTION = {"MSLR-WEB30K": "WEB30K", "Istella": "ISTELLA"}
+
+
+def make_paper_cell(collection: str | None, method: str, metric: str) -> Cell | None:
+    """What the paper says of a method, or None where it says nothing.
+
+    >>> make_paper_cell("WEB30K", "Mixture", "ndcg@1")
+    Cell(text='50.55', marks='†‡', best=True)
+    """
+    rows = PAPER.get(collection or "", {})
+    if method not in rows or metric not in METRICS:
+        return None
+    place = METRICS.index(metric)
+    value, marks = rows[method][place]
+    return Cell(f"{value:.2f}", marks, value == max(row[place][0] for row in rows.values()))
+
+
+def make_paper_grid(collection: str) -> Grid:
+    """What the paper says of one of its data sets."""
+    rows = []
+    for method in PAPER[collection]:
+        cells = [make_paper_cell(collection, method, metric) for metric in METRICS]
+        rows.append((Cell(method), *(cell for cell in cells if cell is not None)))
+    return Grid(("method", *METRICS), tuple(rows), (SOURCE,))
+
 
 RULES = {
     "zero": "a query with nothing relevant counts 0, as in TF-Ranking, which the paper used",
@@ -202,7 +244,7 @@ class Table1:
         return [*(folder / name for name in texts), *drawn]
 
     def _draw(self, folder: Path) -> list[Path]:
-        from placings.report.mixture_figures import draw_mixture
+        from placings.report import draw_mixture
 
         titles = {"mixture": (FIGURE, "share"), "effects": (EFFECTS, "share of the variation")}
         drawn = []
@@ -235,7 +277,7 @@ def _escape(text: str, format: str) -> str:
     import re
     from html import escape
 
-    from placings.evaluation.rendering import escape_latex
+    from placings.core import escape_latex
 
     if format == "latex":
         return escape_latex(text)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import Floats, Floats32, Ints
+from placings.core import Floats, Floats32, Ints
 from placings.training.sources import cut_queries, sees_queries
 
 POINTS = 64

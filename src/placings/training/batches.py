@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placings.arrays import AnyArray, Ints
+from placings.core import AnyArray, Ints
 from placings.training.packing import Group, group_lists
 
 if TYPE_CHECKING:

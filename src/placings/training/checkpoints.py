@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placings.data.ranking import RankingData
-from placings.data.streams import write_atomically
-from placings.errors import BadFile
+from placings.core import BadFile, write_atomically
+from placings.data import RankingData
 from placings.training.plans import History, Plan
 from placings.training.processes import ALONE, Processes
 

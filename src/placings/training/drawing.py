@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Ints
-from placings.compilation import HAVE_NUMBA, compiled
+from placings.core import HAVE_NUMBA, AnyArray, Floats, Ints, compiled
 
 BLOCK = 256  # rows whose sums are taken together; a fixed number, so that no bit depends on the threads
 MANY = 1 << 18  # numbers worth more than one thread
@@ -184,7 +183,7 @@ def _describe(bits: AnyArray) -> tuple[Any, Any]:
 
 def _share_rows(work: Callable[[slice], None], x: AnyArray) -> None:
     """Blocks of rows, some to each thread if there are many numbers."""
-    from placings.threads import count_threads, map_in_order
+    from placings.core import count_threads, map_in_order
 
     threads = count_threads() if x.size >= MANY else 1
     step = -(-len(x) // (threads * BLOCK)) * BLOCK

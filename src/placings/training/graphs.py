@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placings.losses import Loss
-from placings.losses.names import list_keywords
+from placings.losses import Loss, list_keywords
 from placings.training.interruption import Interruption
 from placings.training.optimizers import find_penalty
 from placings.training.packing import Group, Packed

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import Floats, Ints
-from placings.data.ranking import RankingData
-from placings.errors import BadInput, PlacingsWarning, setting
+from placings.core import BadInput, Floats, Ints, PlacingsWarning, setting
+from placings.data import RankingData
 from placings.losses import Loss
 from placings.metrics import Metric
 from placings.training.batches import Deck

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from placings.errors import UnknownName
+from placings.core import UnknownName
 from placings.training.plans import Plan
-from placings.transforms.mixing import MixtureLayer
+from placings.transforms import MixtureLayer
 
 OPTIMIZERS = ("adagrad", "adamw", "sgd")
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placings.arrays import Ints
+from placings.core import Ints
 from placings.training.randomness import name_rows
 
 

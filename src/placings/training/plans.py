@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from placings.data.streams import write_atomically
-from placings.errors import BadInput, PlacingsError, UnknownName
+from placings.core import BadInput, PlacingsError, UnknownName, write_atomically
 
 PRECISIONS = ("float32", "bfloat16")
 SCHEDULES = ("constant", "cosine")
@@ -90,7 +89,7 @@ class History:
 
     def write_tensorboard(self, folder: str | Path) -> None:
         """The same as TensorBoard events; needs the `tensorboard` extra."""
-        from placings.errors import MissingExtra
+        from placings.core import MissingExtra
 
         try:
             from torch.utils.tensorboard import SummaryWriter

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placings.arrays import Floats, Ints
-from placings.data.ranking import RankingData
-from placings.metrics.order import sum_by_query
-from placings.transforms.layers import QueryScale
+from placings.core import Floats, Ints
+from placings.data import RankingData
+from placings.metrics import sum_by_query
+from placings.transforms import QueryScale
 
 if TYPE_CHECKING:
     from placings.training.batches import Batch

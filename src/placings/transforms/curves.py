@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from placings.arrays import Floats
-from placings.errors import BadInput
+from placings.core import BadInput, Floats
 from placings.transforms.mixture import Mixture
 from placings.transforms.transformer import Transform, is_foreign
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import AnyArray, Floats, Floats32, Ints
+from placings.core import AnyArray, Floats, Floats32, Ints
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.arrays import Bools, Floats, Floats32, Ints
+from placings.core import Bools, Floats, Floats32, Ints
 from placings.transforms.layers import LARGEST, Layer, Scale, Sorted, log_from_one
 from placings.transforms.parts import name_part
 from placings.transforms.vectors import FORMS, Group

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from placings.arrays import AnyArray, Bools, Floats, Floats32, Ints
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Bools, Floats, Floats32, Ints
 from placings.transforms.basic import MinMax, Raw, Scaling
 from placings.transforms.parts import give_parts, make_part, name_part, take_parts
 from placings.transforms.policy import Indicator, Missing

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 from placings.transforms.basic import Gauss, Log1p, MinMax, QueryMinMax, Raw
 from placings.transforms.mixture import Mixture
 from placings.transforms.per_feature import PerFeature
@@ -34,7 +34,7 @@ def make_transform(transform: str | Transform, **settings: Any) -> Transform:
     Cdf(max_knots=100)
     >>> make_transform("log1")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    placings.errors.UnknownName: no transform 'log1'; did you mean 'log1p'? Known: ...
+    placings.core.errors.UnknownName: no transform 'log1'; did you mean 'log1p'? Known: ...
     """
     if isinstance(transform, Transform):
         copy: Transform = clone(transform)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placings.arrays import AnyArray
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput
 from placings.transforms.transformer import Transform, is_foreign
 
 COMPOSED = ("Mixture", "PerFeature")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Floats32, Ints
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints
 from placings.transforms.parts import give_parts, make_part, take_parts
 from placings.transforms.policy import Indicator, Missing, find_places
 from placings.transforms.statistics import Statistics

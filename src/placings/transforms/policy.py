@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats32, Ints
-from placings.errors import BadInput, UnknownName
+from placings.core import AnyArray, BadInput, Floats32, Ints, UnknownName
 from placings.transforms.statistics import Statistics
 
 POLICIES = ("median", "mean", "zero")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Floats32, Ints
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints
 from placings.transforms.policy import Indicator, Missing
 from placings.transforms.records import need_array
 from placings.transforms.sketch import Sketch

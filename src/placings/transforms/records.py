@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.arrays import AnyArray
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput
 
 
 def need_array(

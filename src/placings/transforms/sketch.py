@@ -12,9 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from placings.arrays import Floats, Floats32, Ints
-from placings.compilation import HAVE_NUMBA, compiled
-from placings.errors import BadInput
+from placings.core import HAVE_NUMBA, BadInput, Floats, Floats32, Ints, compiled
 
 CROWDED = 4  # × bound: from here on a growing sketch drops knots
 FULL = 16  # × bound: above this it drops them even at the price of a wider gap

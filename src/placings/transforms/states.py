@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.arrays import AnyArray
-from placings.errors import BadInput
+from placings.core import AnyArray, BadInput
 from placings.transforms.records import need_array
 from placings.transforms.statistics import read_statistics
 

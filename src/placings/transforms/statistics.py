@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placings.arrays import AnyArray, Floats, Floats32, Ints
-from placings.data.checks import Matrix
-from placings.errors import BadInput
-from placings.threads import map_in_order
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints, map_in_order
+from placings.data import Matrix
 from placings.transforms.records import need_array
 from placings.transforms.sketch import Sketch, count_sorted, join_sketches, split_sketches
 

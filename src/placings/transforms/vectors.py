@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placings.arrays import Floats, Floats32, Ints
-from placings.errors import BadInput
+from placings.core import BadInput, Floats, Floats32, Ints
 from placings.transforms.policy import find_places
 from placings.transforms.statistics import Statistics
 from placings.transforms.transformer import TINY

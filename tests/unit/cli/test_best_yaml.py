@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 import placings as pg
 from placings.cli.loading import read_tuned
 from placings.cli.main import app
-from placings.errors import BadFile, BadInput, PlacingsWarning
+from placings.core.errors import BadFile, BadInput, PlacingsWarning
 from placings.evaluation.spaces import Choice, Float, Int
 from placings.evaluation.tuning import tune
 
@@ -109,7 +109,7 @@ def test_evaluate_says_that_it_is_still_to_be_trained(rows: Path, tmp_path: Path
 # -- version 1 ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.PlacingsWarning")  # that the loss is not named
+@pytest.mark.filterwarnings("ignore::placings.core.errors.PlacingsWarning")  # that the loss is not named
 @pytest.mark.parametrize(("name", "class_name"), [("linear", "LinearRanker"), ("lightgbm", "LightGBMRanker")])
 def test_a_best_yaml_of_version_1_is_fitted(rows: Path, tmp_path: Path, name: str, class_name: str) -> None:
     file = OLD / f"tuned-{name}" / "best.yaml"

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from placings.cli.main import app
+from placings.core.errors import PlacingsError
 from placings.data.reading import write
-from placings.data.synthetic import make_ranking
-from placings.errors import PlacingsError
 from placings.rankers.linear import LinearRanker
+from placings.simulate.rankings import make_ranking
 
 NO = "/proc/no"  # nothing can be made there, not even by root
 GONE = "gone.txt"  # no such file: whoever reads before checking stumbles over it

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import placings as pg
 from placings.cli.evaluation import compare_files, evaluate_files
-from placings.errors import PlacingsWarning
+from placings.core.errors import PlacingsWarning
 from placings.evaluation.scoring import evaluate
 from placings.rankers.linear import LinearRanker
 

@@ -16,11 +16,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 from placings.cli.export import export_model
-from placings.data.synthetic import make_ranking
-from placings.errors import BadBundle, BadInput, MissingExtra
+from placings.core.errors import BadBundle, BadInput, MissingExtra
 from placings.rankers import export, neural
 from placings.rankers.linear import LinearRanker
 from placings.rankers.neural import NeuralRanker
+from placings.simulate.rankings import make_ranking
 
 DATA = make_ranking(15, n_features=4, random_state=0).data
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import placings as pg
 from placings.cli.coverage_options import parse_features, parse_sample
 from placings.cli.main import app
-from placings.errors import BadFile, BadInput, PlacingsError, UnknownName
+from placings.core.errors import BadFile, BadInput, PlacingsError, UnknownName
 from placings.feco.limits import read_limits
 
 DAYS, SEARCHES = 24, 120  # the last day is dark in the north

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from placings.cli.log_explorer import explore_log
-from placings.errors import BadFile, BadInput, UnknownName
+from placings.core.errors import BadFile, BadInput, UnknownName
 from placings.report.log_page import write_log_page
 
 app = typer.Typer()

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import placings as pg
 from placings.cli.log import app
-from placings.errors import BadInput
-from placings.places.preset import PRESETS, choose_preset
+from placings.core.errors import BadInput
+from placings.places.presets import PRESETS, choose_preset
 
 
 def make_rows(kind: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from placings.cli.log import app
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 
 pytest.importorskip("ibis")
 

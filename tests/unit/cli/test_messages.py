@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import typer
 
+from placings.cli.flags import find_flags
 from placings.cli.main import app, run
-from placings.cli.messages import find_flags
 from placings.data.reading import read
 from placings.rankers.bundles import load
 

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from placings.cli.places_search import index_places, search_places
-from placings.errors import BadFile
+from placings.cli.places import index_places, search_places
+from placings.core.errors import BadFile
 
 app = typer.Typer()
 app.command("index")(index_places)
@@ -59,7 +59,7 @@ def test_nothing_found_and_bad_positions_are_said(index: Path) -> None:
 def test_the_re_ranker_is_told_target_platform_and_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from datetime import UTC, datetime, timedelta, timezone
 
-    from placings.places.reranking import RerankedEngine
+    from placings.rerank.reranker import RerankedEngine
 
     asked: dict[str, object] = {}
     search = RerankedEngine.search

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import placings as pg
 from placings.cli.reproduce import app, parse_folds
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 
 
 def run(*arguments: object) -> Result:

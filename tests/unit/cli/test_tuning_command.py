@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 
 from placings.cli.main import app
 from placings.cli.tuning import tune_files
+from placings.core.errors import BadInput, MissingExtra, UnknownName
 from placings.data.reading import write
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.simulate.rankings import make_ranking
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from placings.core.errors import BadInput, PlacingsWarning
 from placings.data import cache
 from placings.data.ranking import RankingData
 from placings.data.reading import read
-from placings.errors import BadInput, PlacingsWarning
 
 ROWS = "2 qid:7 1:0.5 2:3 #docid = A\n0 qid:7 1:1 2:nan\n1 qid:9 1:2 2:2.5 #docid = B\n"
 

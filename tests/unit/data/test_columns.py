@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from placings.data.columns import GUESSES, LEAKS
+from placings.core.errors import BadInput, Guess, LeftOut, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.tables import from_table
-from placings.errors import BadInput, Guess, LeftOut, UnknownName
+from placings.data.tables import GUESSES, LEAKS, from_table
 
 NAMED: dict[str, Any] = {"qid": "qid", "label": "label"}
 
@@ -41,7 +40,7 @@ def test_all_guesses_are_said_in_one_warning() -> None:
     assert data.time.dtype == "M8[s]"
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.LeftOut")  # the other ids are no features
+@pytest.mark.filterwarnings("ignore::placings.core.errors.LeftOut")  # the other ids are no features
 @pytest.mark.parametrize(
     ("columns", "qid"),
     [(["query", "query_id"], "query_id"), (["session_id", "query"], "query"), (["srch_id"], "srch_id"),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placings.core.errors import BadInput
 from placings.data.ids import as_ids, number_ids
-from placings.errors import BadInput
 
 
 @given(st.lists(st.integers(-3, 3)) | st.lists(st.text(max_size=2)))

@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.sparse import coo_array, csr_array
 from scipy.stats import skew
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.quality import COVERAGE_RULES, FeatureFacts, describe_features
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 
 NAN = float("nan")
 

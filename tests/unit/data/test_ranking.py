@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
+from placings.core.errors import BadInput, OneQuery, UnknownName
 from placings.data.concatenation import concat
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, OneQuery, UnknownName
 
 
 @pytest.fixture

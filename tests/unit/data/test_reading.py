@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from placings.core.errors import BadFile, BadInput, Guess, UnknownName
 from placings.data.ranking import RankingData
 from placings.data.reading import find_format, read, read_feature_names, write
-from placings.errors import BadFile, BadInput, Guess, UnknownName
 
 ROWS = "2 qid:7 1:0.5 2:3\n0 qid:7 1:1 2:4\n"
 

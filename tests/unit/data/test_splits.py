@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
+from placings.core.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, TruncatedFile
 from placings.data import svmlight
 from placings.data.ranking import RankingData
-from placings.data.svmlight import read_svmlight
-from placings.data.svmlight_text import write_svmlight
-from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, TruncatedFile
+from placings.data.svmlight import read_svmlight, write_svmlight
 
 
 @pytest.fixture(autouse=True)
@@ -330,7 +329,7 @@ def test_without_numba_the_same_values_are_read(tmp_path: Path) -> None:
     path = write_lines(tmp_path, TWO_QUERIES + "0 qid:9 1:0.81551913839412345 2:nan\n")
     script = (
         "import sys, numpy as np; from placings.data.svmlight import read_svmlight; "
-        "from placings.compilation import HAVE_NUMBA; assert not HAVE_NUMBA; "
+        "from placings.core.compilation import HAVE_NUMBA; assert not HAVE_NUMBA; "
         "np.save(sys.argv[2], read_svmlight(sys.argv[1]).X)"
     )
     environment = {**os.environ, "PLACINGS_NUMBA": "0"}

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array
 
+from placings.core.errors import BadFile, BadInput, EmptyFile, Guess, MissingExtra, TruncatedFile
 from placings.data import tables
 from placings.data.ranking import RankingData
 from placings.data.tables import from_table, need_library, read_csv, read_parquet, to_table, write_parquet
-from placings.errors import BadFile, BadInput, EmptyFile, Guess, MissingExtra, TruncatedFile
 
 NAMED: dict[str, Any] = {"qid": "qid", "label": "label"}
 

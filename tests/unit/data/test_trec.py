@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from placings.core.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, TruncatedFile
 from placings.data.ranking import RankingData
 from placings.data.trec import read_trec, write_run
-from placings.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, TruncatedFile
 
 RUN = """\
 301 Q0 A 1 9.5 tag

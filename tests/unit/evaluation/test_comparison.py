@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import adjust_holm
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.comparison import compare
-from placings.evaluation.significance import adjust_holm
 from placings.metrics import measure
 
 

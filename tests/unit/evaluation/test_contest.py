@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from placings.core.errors import BadInput, PlacingsWarning, UnknownName
 from placings.data.ranking import RankingData
 from placings.data.reading import write
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, PlacingsWarning, UnknownName
 from placings.evaluation.contest import compare_trained, read_folds
 from placings.rankers.estimator import Ranker
+from placings.simulate.rankings import make_ranking
 
 FITTED: list[tuple[int, int, int]] = []
 
@@ -107,7 +107,7 @@ def test_a_file_is_dealt_into_query_folds(data: RankingData, tmp_path: Path) -> 
     assert sorted(tested) == sorted(data.qids.tolist())
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.Mismatch")
+@pytest.mark.filterwarnings("ignore::placings.core.errors.Mismatch")
 def test_a_collections_own_folds_are_used(tmp_path: Path) -> None:
     folder = tmp_path / "MQ2008"
     folder.mkdir()

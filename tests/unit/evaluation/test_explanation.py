@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput
 from placings.evaluation.explanation import explain
 from placings.rankers.cat import CatBoostRanker
 from placings.rankers.estimator import Ranker
@@ -22,6 +21,7 @@ from placings.rankers.lgbm import LightGBMRanker
 from placings.rankers.linear import LinearRanker
 from placings.rankers.original import OriginalOrder
 from placings.rankers.xgb import XGBoostRanker
+from placings.simulate.rankings import make_ranking
 
 DATA = make_ranking(30, n_features=6, mean_size=20, missing=0.1, items=True, random_state=0).data
 QID = DATA.qids[4]

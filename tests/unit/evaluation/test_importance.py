@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.importance import permute_importance, rank_importance
 from placings.metrics import ndcg
 from placings.rankers.lgbm import LightGBMRanker
 from placings.rankers.linear import LinearRanker
 from placings.rankers.original import OriginalOrder
+from placings.simulate.rankings import make_ranking
 
 DATA = make_ranking(30, n_features=5, mean_size=20, random_state=0).data
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from placings.core.errors import BadFile, BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadFile, BadInput
 from placings.evaluation import runs
 from placings.evaluation.runs import (
     as_plain,

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from placings.core.errors import BadFile
 from placings.data.ranking import RankingData
 from placings.data.reading import read
-from placings.errors import BadFile
 from placings.evaluation.score_files import read_scores, stands_together
 
 

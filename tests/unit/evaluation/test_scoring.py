@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.comparison import compare
 from placings.evaluation.contest import compare_trained
 from placings.evaluation.scoring import evaluate, give_scores, rank_distribution

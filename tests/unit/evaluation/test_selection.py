@@ -13,13 +13,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.scoring import evaluate
 from placings.evaluation.selection import QueryKFold, scorer
 from placings.metrics import ndcg
 from placings.rankers.estimator import Ranker
+from placings.simulate.rankings import make_ranking
 
 
 class OneColumn(Ranker):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.comparison import compare
 from placings.evaluation.scoring import evaluate
 from placings.evaluation.slices import find_groups

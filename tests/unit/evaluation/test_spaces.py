@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.spaces import (
     POSITIVE_WEIGHT,
     SPACES,

@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 import yaml
 
+from placings.core.errors import BadInput, MissingExtra, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, UnknownName
 from placings.evaluation import storage as study_storage
 from placings.evaluation.spaces import Choice, Float
-from placings.evaluation.trial_loop import TrialRow
-from placings.evaluation.tuning import AllTrialsFailed, Tuning, tune
+from placings.evaluation.tuning import AllTrialsFailed, TrialRow, Tuning, tune
 from placings.metrics import ndcg
 from placings.rankers.estimator import Ranker
 from placings.report.tuning_figures import draw_tuning, find_chance, weigh_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.features.category import OneHot
 from placings.features.engine_signals import SIGNALS, EngineSignals
 from placings.features.number import Number

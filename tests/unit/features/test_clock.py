@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.features.spec import FeatureSet
 from placings.features.time import MEASURES, Clock
 

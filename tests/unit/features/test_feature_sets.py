@@ -11,14 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadFile, BadInput, UnknownName
+from placings.core.errors import BadFile, BadInput, UnknownName
 from placings.features.category import OneHot
 from placings.features.engine_signals import EngineSignals
-from placings.features.files import read_features, write_features
 from placings.features.ngrams import HashedNgrams
 from placings.features.number import Number
 from placings.features.presets import numeric_features, shop_features
-from placings.features.spec import FeatureSet
+from placings.features.spec import FeatureSet, read_features, write_features
 from placings.features.text import TextShape
 
 ROWS = pd.DataFrame(
@@ -187,7 +186,7 @@ def test_numeric_columns_go_through_as_they_are() -> None:
 
 
 def test_a_shops_log_gives_its_numbers_categories_and_query_and_never_its_labels() -> None:
-    from placings.clicks.simulation import make_shop_log
+    from placings.simulate.shop_log import make_shop_log
 
     log = make_shop_log(4, searches=40, random_state=0)
     rows = log.to_pandas().rename(columns={"item": "item_id", "click": "label"})

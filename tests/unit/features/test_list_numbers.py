@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placings.features.lists import Lists
+from placings.features.columns import Lists
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.features.ngrams import CountedNgrams, HashedNgrams
 from placings.features.spec import FeatureSet
 from placings.features.text import TextShape

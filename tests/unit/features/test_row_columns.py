@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.features.columns import Rows
 
 MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.core.errors import BadInput, MissingExtra, UnknownName
 from placings.features.similarity import MEASURES, Similarity
 from placings.features.spec import FeatureSet
 

@@ -13,11 +13,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadInput, UnknownName
-from placings.feco.alerts import Alerts, AlertSettings, find_alerts
+from placings.core.errors import BadInput, UnknownName
+from placings.feco.alerts import (
+    RUNBOOK,
+    STATES,
+    Alerts,
+    AlertSettings,
+    control_discoveries,
+    find_alerts,
+    group_alerts,
+)
 from placings.feco.baselines import count_phases, estimate_baseline, make_grid
-from placings.feco.incidents import RUNBOOK, group_alerts
-from placings.feco.judgements import STATES, control_discoveries
 from placings.feco.runbook import ENTRIES, find_entry
 
 ROOT = Path(__file__).parents[3]

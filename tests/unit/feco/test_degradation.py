@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.arrays import Floats
+from placings.core.arrays import Floats
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.scoring import evaluate
 from placings.feco.degradation import degrade
 from placings.feco.effects import Degradation, join_degradations
@@ -19,6 +18,7 @@ from placings.feco.relations import correlate_coverage, relate_importance
 from placings.rankers.lgbm import LightGBMRanker
 from placings.rankers.linear import LinearRanker
 from placings.rankers.original import OriginalOrder
+from placings.simulate.rankings import make_ranking
 
 NAN = float("nan")
 QUICK: dict[str, Any] = {"bootstrap": 200, "permutations": 999}

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import placings as pg
-from placings.clicks.simulation import make_shop_log
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.feco.gate import Verdict, check_coverage
-from placings.feco.references import make_limits
+from placings.feco.limits import make_limits
+from placings.simulate.shop_log import make_shop_log
 
 DAY = pd.Timestamp("2024-03-04")
 

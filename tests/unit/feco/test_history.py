@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import placings as pg
-from placings.errors import BadFile, BadInput
+from placings.core.errors import BadFile, BadInput
 from placings.feco.history import open_history, update_history
 
 DAYS = 4

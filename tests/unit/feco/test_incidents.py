@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from placings.feco.incidents import Alert, State, group_alerts, name_segment, name_some, say_time
+from placings.feco.alerts import Alert, State, group_alerts, name_segment, name_some, say_time
 
 WINDOWS = [datetime(2024, 1, 1) + timedelta(days=day) for day in range(30)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.feco.intervals import cluster_interval, find_quantile, wilson_interval
 
 

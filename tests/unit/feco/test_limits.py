@@ -11,9 +11,17 @@ import pytest
 import yaml
 
 import placings as pg
-from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
-from placings.feco.limits import Limit, Limits, parse_limits, read_limits
-from placings.feco.references import adopt_rules, make_limits, smooth_median, take_limits
+from placings.core.errors import BadFile, BadInput, PlacingsWarning, UnknownName
+from placings.feco.limits import (
+    Limit,
+    Limits,
+    adopt_rules,
+    make_limits,
+    parse_limits,
+    read_limits,
+    smooth_median,
+    take_limits,
+)
 from placings.feco.rules import find_rules
 
 DAYS = pd.date_range("2024-03-04", periods=28)

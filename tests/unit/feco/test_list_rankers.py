@@ -13,10 +13,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from placings.arrays import Bools, Floats
+from placings.core.arrays import Bools, Floats
+from placings.core.errors import OneQuery
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import OneQuery
 from placings.feco.degradation import degrade
 from placings.feco.masking import count_units, darken, draw_order, find_reach, score_each
 from placings.feco.relations import correlate_coverage
@@ -29,6 +28,7 @@ from placings.rankers.mean import MeanRanker
 from placings.rankers.neural import NeuralRanker
 from placings.rankers.original import OriginalOrder
 from placings.rankers.xgb import XGBoostRanker
+from placings.simulate.rankings import make_ranking
 from placings.transforms import make_transform
 from placings.transforms.per_feature import PerFeature
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 from placings.feco.masking import (
     bound_share,
     check_drops,
@@ -129,9 +129,9 @@ def test_drops_that_are_no_shares_are_refused(drops: object) -> None:
 
 
 def test_two_passes_score_every_mask_as_scoring_anew_does() -> None:
-    from placings.data.synthetic import make_ranking
     from placings.rankers.lgbm import LightGBMRanker
     from placings.rankers.linear import LinearRanker
+    from placings.simulate.rankings import make_ranking
 
     data = make_ranking(20, n_features=4, mean_size=15, random_state=0).data
     rng = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadInput
-from placings.feco.movers import rank_movers
+from placings.core.errors import BadInput
+from placings.feco.trend import rank_movers
 
 
 def make_frame(shares: list[float], events: int = 1000, **columns: str) -> pd.DataFrame:

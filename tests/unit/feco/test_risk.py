@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.arrays import Floats
+from placings.core.arrays import Floats
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, UnknownName
 from placings.evaluation.scoring import evaluate
 from placings.feco.masking import darken, summarise_coverage
 from placings.feco.risk import TOTAL, estimate_risk
+from placings.simulate.rankings import make_ranking
 
 STEP = 1 - 1 / np.log2(3)  # what a query of two rows loses when its order turns
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from placings.core.errors import BadFile, BadInput, UnknownName
 from placings.data.quality import describe_features
-from placings.data.synthetic import make_ranking
-from placings.errors import BadFile, BadInput, UnknownName
 from placings.feco.rules import find_rules
 from placings.feco.score import coverage
 from placings.rankers.linear import LinearRanker
+from placings.simulate.rankings import make_ranking
 
 pytest.importorskip("ibis")
 pytest.importorskip("pandas")

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.data.engines import open_source
-from placings.errors import BadInput, UnknownName
-from placings.feco.plans import default_plans, plan_errors
-from placings.feco.sampling import Plan, sample_events
+from placings.core.errors import BadInput, UnknownName
+from placings.data.backends import open_source
+from placings.feco.sampling import Plan, default_plans, plan_errors, sample_events
 from placings.feco.score import coverage
 
 pd = pytest.importorskip("pandas")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placings.core.errors import BadInput, PlacingsWarning, UnknownName
 from placings.data.ranking import RankingData
 from placings.data.reading import write
-from placings.errors import BadInput, PlacingsWarning, UnknownName
 from placings.feco.score import coverage
 
 pd = pytest.importorskip("pandas")
@@ -163,10 +163,10 @@ def test_a_ranking_data_knows_its_own_parts(tmp_path: Path) -> None:
 
 
 def test_features_are_picked_by_importance(tmp_path: Path) -> None:
-    from placings.data.synthetic import make_ranking
     from placings.evaluation.importance import rank_importance
     from placings.rankers.lgbm import LightGBMRanker
     from placings.rankers.linear import LinearRanker
+    from placings.simulate.rankings import make_ranking
 
     data = make_ranking(20, n_features=6, random_state=0).data
     trees = LightGBMRanker(rounds=5).fit(data)

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.clicks.simulation import ShopLog, make_shop_log, write_shop_log
-from placings.data.engines import open_table
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
+from placings.data.backends import open_table
 from placings.feco.score import coverage
 from placings.feco.segments import compare_ages, label_ages, label_days_since, label_head_tail, trace_launch
+from placings.simulate.shop_log import ShopLog, make_shop_log, write_shop_log
 
 
 @pytest.fixture(scope="module")

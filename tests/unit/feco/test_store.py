@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadFile, BadInput, PlacingsWarning
+from placings.core.errors import BadFile, BadInput, PlacingsWarning
+from placings.feco.history import CoverageStore, Stored
 from placings.feco.score import coverage
-from placings.feco.store import CoverageStore, Stored
 
 DAYS = pd.date_range("2024-01-01", periods=5)
 
@@ -190,7 +190,7 @@ def test_bad_questions_are_told(store: CoverageStore) -> None:
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(import_module("placings.feco.store")).failed == 0
+    assert doctest.testmod(import_module("placings.feco.history")).failed == 0
 
 
 def test_a_day_that_lost_all_its_rows_is_removed_when_it_is_computed_again(tmp_path: Path) -> None:

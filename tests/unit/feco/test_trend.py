@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.feco.score import coverage
 from placings.feco.trend import measure_trend
 

@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.feco.windows import as_second, make_cut, parse_window
 
 pd = pytest.importorskip("pandas")
@@ -32,7 +32,7 @@ def test_days_are_those_of_the_calendar(zone: str, span: tuple[int, int]) -> Non
 @pytest.mark.parametrize("window", ["10m", "1h", "6h", "1d", "3d", "1w"])
 def test_the_expression_says_what_the_plain_count_says(zone: str, window: str) -> None:
     ibis = pytest.importorskip("ibis")
-    from placings.data.engines import open_source
+    from placings.data.backends import open_source
 
     cut = make_cut(window, zone, AUTUMN)
     seconds = np.arange(*AUTUMN, 613)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.losses import (
     approx_ndcg_loss,
     draw_noise,

@@ -7,7 +7,7 @@ from math import exp, log, log2
 import pytest
 import torch
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.losses import lambdarank_loss, ndcg_loss1, ndcg_loss2, ndcg_loss2pp
 from placings.metrics import ndcg
 

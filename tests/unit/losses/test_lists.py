@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.losses import softmax_loss
 from placings.losses.lists import as_lists, count_ranks, normalize_gains
 from placings.metrics import dcg

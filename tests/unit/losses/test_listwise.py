@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.losses import (
     approx_mrr_loss,
     approx_ndcg_loss,

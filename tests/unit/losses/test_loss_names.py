@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.losses import LOSSES, Loss, approx_ndcg_loss, find_loss, listmle_loss, stochastic
 
 PAIR = torch.tensor([[0.2, 0.9, 0.1]]), torch.tensor([[1, 0, 2]]), torch.tensor([[True, True, True]])

@@ -7,7 +7,7 @@ from math import exp, log, sqrt
 import pytest
 import torch
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.losses import fidelity_loss, hinge_loss, logistic_loss, soft_zero_one_loss
 
 PAIR_LOSSES = {

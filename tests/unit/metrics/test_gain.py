@@ -7,7 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.metrics import dcg, err, ndcg
 
 D1, D2, D3, D4 = (1 / log2(1 + rank) for rank in (1, 2, 3, 4))

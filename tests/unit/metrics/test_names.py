@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.metrics import METRICS, Metric, average_precision, kernels, measure, metric, ndcg, precision
 
 SCORES, LABELS, OFFSETS = [0.9, 0.8, 0.7, 0.6, 0.5], [0, 2, 1, 1, 0], [0, 3, 5]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.metrics import (
     arp,
     average_precision,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placings.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
+from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
 from placings.places.engines.choice import open_engine
 from placings.places.engines.opensearch import OpenSearchEngine
 from placings.places.engines.pelias import PeliasEngine

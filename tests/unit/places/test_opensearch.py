@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recording_server import Answer, Asked, RecordingServer, serve_answers
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.places.engines.opensearch import MAPPING, Boosts, OpenSearchEngine, build_document, build_query
 from placings.places.engines.requests import Patience, ServerFailed
 from placings.places.place import Engine, Place

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from recording_server import Answer, RecordingServer, serve_answers
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.places.engines.pelias import PeliasEngine
 from placings.places.engines.requests import Patience, Server, ServerFailed
 from placings.places.place import Engine

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from placings.errors import BadFile, BadInput, EmptyFile, MissingExtra, TruncatedFile
+from placings.core.errors import BadFile, BadInput, EmptyFile, MissingExtra, TruncatedFile
 from placings.places.place import Place
 from placings.places.sources import fold_parents, read_geonames, read_places, read_source
 

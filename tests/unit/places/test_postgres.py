@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from placings.errors import BadInput
-from placings.places.engines.postgres import PostgresEngine
-from placings.places.engines.postgres_statements import Mix, write_search
+from placings.core.errors import BadInput
+from placings.places.engines.postgres import Mix, PostgresEngine, write_search
 from placings.places.engines.requests import ServerFailed
 from placings.places.place import Engine, Place
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadInput, UnknownName
-from placings.places.preset import (
+from placings.core.errors import BadInput, UnknownName
+from placings.places.presets import (
     find_features,
     name_left_out,
     place_features,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placings.errors import BadFile, BadInput, EmptyFile, MissingExtra, UnknownName
-from placings.places.engines import sqlite_scoring as scoring
+from placings.core.errors import BadFile, BadInput, EmptyFile, MissingExtra, UnknownName
+from placings.places.engines import sqlite as scoring
 from placings.places.engines.sqlite import CROWD, POOL, SqliteEngine, build_index
-from placings.places.engines.sqlite_typos import count_mistakes
+from placings.places.engines.sqlite_index import count_mistakes
 from placings.places.place import Engine, Place
 
 ULM, KARLSRUHE, BERLIN = (48.4, 9.99), (49.01, 8.40), (52.52, 13.4)

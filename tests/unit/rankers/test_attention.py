@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import placings as pg
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
 from placings.rankers.assembly import build_network
 from placings.rankers.attention import Attention, follow_groups, sort_lists
 from placings.rankers.presets import settle

@@ -10,9 +10,9 @@ import torch
 from scipy.sparse import csr_array
 
 import placings as pg
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
-from placings.rankers.bags import Bag, pass_sparse
+from placings.rankers.networks import Bag, pass_sparse
 from placings.rankers.neural import WIDEST_DENSE, is_wide
 from placings.training.optimizers import LazyAdamW, list_gradients, make_optimizer
 from placings.training.plans import Plan

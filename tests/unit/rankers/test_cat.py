@@ -15,11 +15,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from placings.core.errors import BadInput, MissingExtra
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, MissingExtra
 from placings.metrics import ndcg
 from placings.rankers.cat import CatBoostRanker
+from placings.simulate.rankings import make_ranking
 
 catboost = pytest.importorskip("catboost")
 
@@ -44,7 +44,7 @@ def train_directly(weight: Any = None, **params: Any) -> Any:
 WEIGHTS = "CatBoost weighs queries, not rows, and all rows of this check are one query"
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
+@pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [CatBoostRanker(rounds=5, depth=3, n_jobs=1)],
     expected_failed_checks=lambda ranker: {

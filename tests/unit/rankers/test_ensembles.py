@@ -15,8 +15,7 @@ import placings as pg
 from placings.data.ranking import RankingData
 from placings.losses import find_loss
 from placings.rankers.assembly import build_network
-from placings.rankers.ensembles import MemberLinear
-from placings.rankers.networks import FeedForward, Network, Stack
+from placings.rankers.networks import FeedForward, MemberLinear, Network, Stack
 from placings.rankers.presets import settle
 from placings.training.layers import RowDropout, RowNorm
 from placings.training.loop import score_rows, train

@@ -15,9 +15,9 @@ import torch
 from scipy.sparse import csr_array
 
 import placings as pg
-from placings.arrays import Floats32
+from placings.core.arrays import Floats32
+from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsError
 from placings.data.ranking import RankingData
-from placings.errors import BadFile, BadInput, MissingExtra, PlacingsError
 from placings.rankers import export
 from placings.rankers.export import ALONE, TOGETHER, Exported, export_ranker, run_file, score_exactly
 from placings.rankers.neural import NeuralRanker

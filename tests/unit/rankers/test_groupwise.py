@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import placings as pg
+from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
 from placings.rankers.assembly import build_network
 from placings.rankers.groupwise import Groupwise, hash_dense, hash_sparse, shuffle_lists
 from placings.rankers.presets import settle

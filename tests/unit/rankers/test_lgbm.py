@@ -17,14 +17,13 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from placings.core.errors import BadFile, BadInput, MissingExtra, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
 from placings.rankers.catalogue import make_ranker
-from placings.rankers.lgbm import LightGBMRanker
-from placings.rankers.lgbm_text import BadModel, check_model
+from placings.rankers.lgbm import BadModel, LightGBMRanker, check_model
+from placings.simulate.rankings import make_ranking
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -46,7 +45,7 @@ def train_directly(data: RankingData = TRAIN, **params: Any) -> Any:
 WEIGHTS = "a weight scales a row's gradient; the same row twice is also a pair with itself"
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
+@pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [LightGBMRanker(rounds=5, min_data_in_leaf=1, n_jobs=1)],
     expected_failed_checks=lambda ranker: {

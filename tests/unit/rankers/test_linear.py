@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from placings.core.errors import BadInput, PlacingsWarning
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, PlacingsWarning
 from placings.rankers.linear import LOSSES, LinearRanker
 
 PAIRWISE = LOSSES[:3]
@@ -371,7 +371,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.PlacingsWarning")
+@pytest.mark.filterwarnings("ignore::placings.core.errors.PlacingsWarning")
 @parametrize_with_checks(
     [LinearRanker(loss) for loss in LOSSES],
     expected_failed_checks=lambda ranker: {} if ranker.loss == "ridge" else EXPECTED,

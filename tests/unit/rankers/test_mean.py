@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from placings.core.errors import BadBundle, BadInput, UnknownName
 from placings.data.ranking import RankingData
-from placings.errors import BadBundle, BadInput, UnknownName
 from placings.rankers.bundles import load
 from placings.rankers.catalogue import make_ranker
 from placings.rankers.mean import MeanRanker, measure_spread

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from placings.errors import UnknownName
+from placings.core.errors import UnknownName
 from placings.rankers.assembly import build_network
 from placings.rankers.networks import FeedForward, Stack
 from placings.rankers.presets import settle

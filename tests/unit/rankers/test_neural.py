@@ -15,8 +15,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 import placings as pg
+from placings.core.errors import BadFile, BadInput, OneQuery
 from placings.data.ranking import RankingData
-from placings.errors import BadFile, BadInput, OneQuery
 from placings.rankers.linear import LinearRanker
 from placings.rankers.presets import OF_LARGE, PRESETS
 from placings.training.layers import RowDropout
@@ -311,7 +311,7 @@ UNFIT = {
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(
-    "ignore::placings.errors.PlacingsWarning"
+    "ignore::placings.core.errors.PlacingsWarning"
 )  # its data know no queries, and `Called`
 @pytest.mark.parametrize(
     "check",

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
 from placings.rankers.bundles import load
 from placings.rankers.original import OriginalOrder
 
@@ -21,7 +21,7 @@ DATA = RankingData.from_arrays(
 ORDER = "its score is the place of the row: that is what it is for"
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
+@pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [OriginalOrder()],
     expected_failed_checks=lambda ranker: {

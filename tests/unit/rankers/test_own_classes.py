@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placings.core.errors import BadInput, PlacingsWarning
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadInput, PlacingsWarning
 from placings.rankers.neural import NeuralRanker
+from placings.simulate.rankings import make_ranking
 from placings.transforms import TRANSFORMS, Gauss, Mixture, PerFeature, make_transform
 from placings.transforms.layers import Layer, Prepared
 from placings.transforms.transformer import refuse_half
@@ -80,7 +80,7 @@ def test_a_transform_in_both_forms_is_what_the_ranker_learns_from_and_it_is_said
         ranker.save(tmp_path / "model")
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.PlacingsWarning")
+@pytest.mark.filterwarnings("ignore::placings.core.errors.PlacingsWarning")
 def test_a_module_that_is_another_function_is_refused_before_training() -> None:
     with pytest.raises(BadInput, match=r"WrongRoot.transform and .module must be one function"):
         NeuralRanker(transform=WrongRoot(), steps=10**9, hidden=[4]).fit(DATA)

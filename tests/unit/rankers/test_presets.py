@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import clone
 
 import placings as pg
+from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.errors import BadInput
 from placings.rankers.presets import NETWORKS, OF_LARGE, PRESETS, THESIS, Settings, settle
 
 TINY = {"steps": 3, "batch": 8, "list_size": 20, "check_every": 2, "random_state": 0}

@@ -16,12 +16,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from placings.core.errors import BadFile, BadInput, MissingExtra, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.synthetic import make_ranking
-from placings.errors import BadFile, BadInput, MissingExtra, UnknownName
 from placings.metrics import ndcg
-from placings.rankers import xgb_data
+from placings.rankers import xgb as xgb_data
 from placings.rankers.xgb import XGBoostRanker
+from placings.simulate.rankings import make_ranking
 
 xgboost = pytest.importorskip("xgboost")
 
@@ -47,7 +47,7 @@ def ask(booster: Any, data: RankingData = VALID) -> Any:
 WEIGHTS = "XGBoost weighs queries, not rows, and all rows of this check are one query"
 
 
-@pytest.mark.filterwarnings("ignore::placings.errors.OneQuery")  # the checks know no queries
+@pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [XGBoostRanker(rounds=5, n_jobs=1)],
     expected_failed_checks=lambda ranker: {

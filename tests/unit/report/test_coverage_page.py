@@ -12,8 +12,8 @@ import pytest
 import placings as pg
 from placings.feco.alerts import find_alerts
 from placings.feco.gate import check_coverage
-from placings.feco.results import Coverage
 from placings.feco.risk import estimate_risk
+from placings.feco.score import Coverage
 from placings.feco.segments import compare_ages, trace_launch
 from placings.report.coverage_page import draw_path, write_coverage_page
 

@@ -13,9 +13,8 @@ from matplotlib.legend import Legend
 
 from placings.report import (
     coverage_figures,
+    figures,
     places_figures,
-    rank_figures,
-    trend_figures,
 )
 
 AGES = pd.DataFrame(
@@ -47,11 +46,11 @@ DRAWN: dict[str, tuple[Any, Callable[[], str]]] = {
         ),
     ),
     "ranks": (
-        rank_figures,
-        lambda: rank_figures.draw_rank_distribution({f"method {n}": [20.0] * 9 for n in range(4)}),
+        figures,
+        lambda: figures.draw_rank_distribution({f"method {n}": [20.0] * 9 for n in range(4)}),
     ),
-    "ages": (trend_figures, lambda: trend_figures.draw_ages(AGES)),
-    "launches": (trend_figures, lambda: trend_figures.draw_launches(LAUNCHES, of="region")),
+    "ages": (coverage_figures, lambda: coverage_figures.draw_ages(AGES)),
+    "launches": (coverage_figures, lambda: coverage_figures.draw_launches(LAUNCHES, of="region")),
     "importances": (coverage_figures, lambda: coverage_figures.draw_importances(IMPORTANCES, "f1", 0.5)),
 }
 

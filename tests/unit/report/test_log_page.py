@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from placings.errors import BadInput
-from placings.evaluation.log_facts import count_click_ranks, gather_searches
+from placings.core.errors import BadInput
+from placings.logs.facts import count_click_ranks, gather_searches
 from placings.report.log_figures import draw_click_ranks, draw_histograms, draw_intervals
 from placings.report.log_page import write_log_page
 

@@ -9,13 +9,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from placings.core.errors import BadInput, UnknownName
 from placings.data.collections import name_mslr_features
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, UnknownName
-from placings.report.claims import FIGURE_2, STATEMENTS, check_claims
 from placings.report.history_figures import draw_history, thin_out
-from placings.report.mixture_figures import MOST_ROWS, choose_features, draw_curves, draw_mixture
-from placings.report.mixture_shares import MixtureShares, average_shares, gather_shares, measure_effects
+from placings.report.mixture_figures import (
+    FIGURE_2,
+    MOST_ROWS,
+    STATEMENTS,
+    MixtureShares,
+    average_shares,
+    check_claims,
+    choose_features,
+    draw_curves,
+    draw_mixture,
+    gather_shares,
+    measure_effects,
+)
 from placings.training.plans import History
 from placings.transforms import Log1p, Mixture, Transform
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.report.places_figures import (
     draw_depth,
     draw_length_boxes,
     draw_rank_panels,
     draw_training_curves,
 )
-from placings.report.places_page import PANELS, write_places_page
-from placings.report.places_words import find_default, lay_records, list_verdict
+from placings.report.places_page import PANELS, find_default, lay_records, list_verdict, write_places_page
 
 DEFAULT = "default re-ranker"
 ODD = "<i>$odd$</i>"

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from placings.errors import BadInput
-from placings.report.rank_figures import draw_rank_distribution
+from placings.core.errors import BadInput
+from placings.report.figures import draw_rank_distribution
 
 
 def test_it_is_svg_that_names_each_method_and_what_lies_below() -> None:

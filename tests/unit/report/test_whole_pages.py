@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import placings as pg
 from placings.cli.main import app
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 
 DATA = pg.make_ranking(12, n_features=3, mean_size=6, random_state=0).data
 ODD = "<script>$x$</script>"
@@ -166,7 +166,7 @@ def test_every_module_that_writes_a_page_is_among_the_writers() -> None:
 
 
 def test_a_page_needs_results_with_tables() -> None:
-    from placings.report.result_page import render_result_page
+    from placings.report.pages import render_result_page
 
     with pytest.raises(BadInput, match="at least one result"):
         render_result_page()
@@ -178,7 +178,7 @@ def test_a_page_needs_results_with_tables() -> None:
 
 
 def draw_ranks() -> None:
-    from placings.report.rank_figures import draw_rank_distribution
+    from placings.report.figures import draw_rank_distribution
 
     draw_rank_distribution({f"a rather long name {n}": [20.0] * 5 for n in range(3)})  # low at the right
 
@@ -203,7 +203,7 @@ def draw_tuning() -> None:
 
 
 def draw_ages() -> None:
-    from placings.report import trend_figures
+    from placings.report import coverage_figures as trend_figures
 
     days = pd.date_range("2024-01-01", periods=4).tolist() * 2
     frame = pd.DataFrame(

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.errors import BadFile, BadInput, PlacingsWarning, UnknownName
-from placings.studies.coverage_cells import keep_cell
-from placings.studies.coverage_drop import Study, run_study
+from placings.core.errors import BadFile, BadInput, PlacingsWarning, UnknownName
+from placings.studies.coverage_drop import Study, keep_cell, study_coverage_drop
 
 SMALL: dict[str, Any] = {
     "folds": 2, "draws": {"test": 2, "train+test": 1}, "drops": (0.25, 0.5), "queries": 16, "compared": 3,
@@ -39,7 +38,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def done(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
     out = tmp_path_factory.mktemp("study") / "out"
-    return run_study(sample, out, **SMALL), out
+    return study_coverage_drop(sample, out, **SMALL), out
 
 
 def test_the_tables_have_a_row_for_every_feature_drop_and_place(done: tuple[Study, Path]) -> None:
@@ -80,7 +79,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(
 
     monkeypatch.setattr("placings.studies.coverage_drop.degrade", refuse)
     monkeypatch.setattr("placings.studies.coverage_drop.Desk.fit", refuse)
-    assert run_study(sample, out, **SMALL).to_markdown() == study.to_markdown()
+    assert study_coverage_drop(sample, out, **SMALL).to_markdown() == study.to_markdown()
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(done: tuple[Study, Path], sample: Path) -> None:
@@ -88,7 +87,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(done: tuple[Study, Path], s
     cells = sorted((out / "cells").glob("mslr_ridge_row_*"))
     before = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
     cells[0].unlink()
-    assert run_study(sample, out, **SMALL).to_markdown() == study.to_markdown()
+    assert study_coverage_drop(sample, out, **SMALL).to_markdown() == study.to_markdown()
     after = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
     assert set(after) == set(before)
     assert {path for path in after if after[path] != before[path]} == {cells[0]}
@@ -107,10 +106,10 @@ def test_a_damaged_cell_is_made_anew_and_said(tmp_path: Path) -> None:
 
 def test_bad_questions_get_clear_answers(sample: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="part of the study"):
-        run_study(sample, parts=("web30k",))
+        study_coverage_drop(sample, parts=("web30k",))
     with pytest.raises(BadInput, match="numbered from 1 to 4"):
-        run_study(sample, parts=("mslr",), ids=(5,))
+        study_coverage_drop(sample, parts=("mslr",), ids=(5,))
     with pytest.raises(BadFile, match="set PLACINGS_DATA"):
-        run_study(tmp_path, parts=("mslr",))
+        study_coverage_drop(tmp_path, parts=("mslr",))
     with pytest.raises(BadInput, match="at least one"):
-        run_study(sample, parts=())
+        study_coverage_drop(sample, parts=())

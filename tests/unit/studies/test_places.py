@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.errors import BadFile, BadInput, PlacingsWarning
-from placings.studies.places import DEFAULT, UNGUARDED, run_study
+from placings.core.errors import BadFile, BadInput, PlacingsWarning
+from placings.studies.places import DEFAULT, UNGUARDED, study_places
 from placings.studies.places_parts import cut_parts, find_offsets, hide_location, trim_lists
 from placings.studies.places_settings import Settings, choose_settings
 from placings.studies.places_tables import render_study
@@ -71,7 +71,7 @@ def rows() -> Any:
 @pytest.fixture(scope="module")
 def done(rows: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("study") / "out"
-    return run_study(rows, out=out, settings=Settings(**TINY)), out
+    return study_places(rows, out=out, settings=Settings(**TINY)), out
 
 
 def test_sessions_are_never_split_and_lists_of_one_item_are_left_out(rows: Any) -> None:
@@ -170,7 +170,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(
         raise AssertionError("a model was trained again")
 
     monkeypatch.setattr(Ranker, "fit", refuse)
-    again = run_study(rows, out=out, settings=Settings(**TINY))
+    again = study_places(rows, out=out, settings=Settings(**TINY))
     assert {**again, "seconds": 0} == {**result, "seconds": 0}
 
 
@@ -187,7 +187,7 @@ def test_a_killed_run_goes_on_from_its_cells(
     damaged = next((tmp_path / "cells").glob("importances*"))
     damaged.write_text("{")
     with pytest.warns(PlacingsWarning, match="made anew"):
-        again = run_study(rows, out=tmp_path, settings=Settings(**TINY))
+        again = study_places(rows, out=tmp_path, settings=Settings(**TINY))
     timed = {"seconds": 0}
     assert [{**row, **timed} for row in again["models"]] == [{**row, **timed} for row in result["models"]]
     assert again["unsuccessful"] == result["unsuccessful"]
@@ -203,7 +203,7 @@ def test_the_files_hold_the_result_the_tables_and_a_re_ranker_that_loads(
     titles = [line for line in text.splitlines() if line.startswith("#")]
     assert len(titles) >= 12
     assert all("SIMULATED" in title for title in titles)
-    from placings.places.reranking import load_reranker
+    from placings.rerank.reranker import load_reranker
 
     reranker = load_reranker(out / "reranker", digest=result["served"]["digest"])
     test = cut_parts(rows, Settings(**TINY)).test.drop(columns="past_clicks")
@@ -216,7 +216,7 @@ def test_the_studys_figure_is_that_of_the_saved_re_ranker_asked_hit_by_hit(
     done: tuple[dict[str, Any], Path], rows: Any
 ) -> None:
     from placings.places.place import Hit, Place
-    from placings.places.reranking import load_reranker
+    from placings.rerank.reranker import load_reranker
 
     result, out = done
     reranker = load_reranker(out / "reranker")
@@ -242,7 +242,7 @@ def test_the_studys_figure_is_that_of_the_saved_re_ranker_asked_hit_by_hit(
 def test_past_clicks_of_the_test_stand_as_training_left_them(
     done: tuple[dict[str, Any], Path], rows: Any
 ) -> None:
-    from placings.places.reranking import load_reranker
+    from placings.rerank.reranker import load_reranker
 
     _, out = done
     parts = cut_parts(rows, Settings(**TINY))
@@ -268,11 +268,11 @@ def test_a_re_ranker_that_was_exchanged_or_removed_is_trained_again(
 ) -> None:
     import shutil
 
-    from placings.places.reranking import load_reranker
+    from placings.rerank.reranker import load_reranker
 
     result, out = done
     shutil.copytree(out / "cells", tmp_path / "cells")
-    again = run_study(rows, out=tmp_path, settings=Settings(**TINY))
+    again = study_places(rows, out=tmp_path, settings=Settings(**TINY))
     assert again["ranks"][DEFAULT] == result["ranks"][DEFAULT]
     load_reranker(tmp_path / "reranker", digest=again["served"]["digest"])
 
@@ -281,8 +281,8 @@ def test_a_log_with_carts_and_purchases_goes_through_the_study(rows: Any) -> Non
     grades = np.where(np.arange(len(rows)) % 3 == 0, 3.0, 1.0)
     graded = rows.assign(label=rows["label"] * grades)
     assert set(graded["label"]) == {0.0, 1.0, 3.0}
-    result = run_study(graded, settings=Settings(**TINY | {"trials": 2}))
-    plain = run_study(rows, settings=Settings(**TINY | {"trials": 2}))
+    result = study_places(graded, settings=Settings(**TINY | {"trials": 2}))
+    plain = study_places(rows, settings=Settings(**TINY | {"trials": 2}))
     assert result["models"][0]["mrr"] == pytest.approx(plain["models"][0]["mrr"])
     assert [row["name"] for row in result["models"]] == [row["name"] for row in plain["models"]]
 
@@ -325,7 +325,7 @@ def test_lists_of_zeros_teach_pairs_nothing(done: tuple[dict[str, Any], Path]) -
 def test_a_log_without_truth_unclicked_searches_or_sessions_is_judged_on_clicks(rows: Any) -> None:
     own = rows[rows.groupby("search_id")["label"].transform("max") > 0]
     own = own.drop(columns=["is_target", "kind", "session_id", "type"])
-    result = run_study(own, settings=Settings(**TINY))
+    result = study_places(own, settings=Settings(**TINY))
     assert result["simulated"] is False
     assert result["models"][0]["mrr_true"] is None
     assert result["slices"][0]["measure"] == "clicks"
@@ -336,14 +336,14 @@ def test_a_log_without_truth_unclicked_searches_or_sessions_is_judged_on_clicks(
 
 def test_a_table_that_is_no_rows_table_is_refused(tmp_path: Path, rows: Any) -> None:
     with pytest.raises(BadInput, match="lacks item_id, label"):
-        run_study(rows.drop(columns=["item_id", "label"]), settings=Settings(**TINY))
+        study_places(rows.drop(columns=["item_id", "label"]), settings=Settings(**TINY))
     with pytest.raises(BadFile, match="no such file"):
-        run_study(tmp_path / "none.parquet")
+        study_places(tmp_path / "none.parquet")
     (tmp_path / "rows.parquet").write_text("no")
     with pytest.raises(BadFile, match="no parquet file"):
-        run_study(tmp_path / "rows.parquet")
+        study_places(tmp_path / "rows.parquet")
     with pytest.raises(BadInput, match="five searches with a click"):
-        run_study(make_rows(6), settings=Settings(**TINY))
+        study_places(make_rows(6), settings=Settings(**TINY))
 
 
 def test_settings_grow_with_the_log_and_shrink_when_it_must_be_quick() -> None:

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from placings.cli import places_study
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.studies import places_settings
 from placings.studies.places_settings import Settings
 

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 
 import placings as pg
+from placings.core.errors import BadInput, MissingExtra, PlacingsWarning, UnknownName
 from placings.data.collections import name_mslr_features
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, PlacingsWarning, UnknownName
 from placings.evaluation.comparison import compare
-from placings.studies import table1_cells, table1_entrants
-from placings.studies.table1 import reproduce_table1
-from placings.studies.table1_folds import find_source
-from placings.studies.table1_paper import METRICS, PAPER
-from placings.studies.table1_result import Table1
+from placings.studies import table1, table1_entrants
+from placings.studies.table1 import find_source, reproduce_table1
+from placings.studies.table1_result import METRICS, PAPER, Table1
 from placings.training.plans import Diverged
 
 SMALL: dict[str, Any] = {"hidden": [4], "batch": 8, "check_every": 10}
 QUICK: dict[str, Any] = {"steps": 20, "seeds": 2, "settings": SMALL, "bootstrap": 100, "permutations": 200}
-AS_LETOR = pytest.mark.filterwarnings("ignore::placings.errors.Mismatch")  # the sizes are not the published
+AS_LETOR = pytest.mark.filterwarnings(
+    "ignore::placings.core.errors.Mismatch"
+)  # the sizes are not the published
 
 
 def make_data(queries: int, seed: int, width: int = 6) -> RankingData:
@@ -160,14 +160,14 @@ def test_the_default_preset_has_rates_of_its_own(small: Any) -> None:
 
 
 def test_a_rate_that_diverges_is_not_chosen(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = table1_cells.Workshop._fit
+    fit = table1.Workshop._fit
 
     def burst(self: Any, entrant: Any, parts: Any, seed: int, rate: float, checkpoint: Any) -> Any:
         if rate in bad:
             raise Diverged("the loss is nan at step 3.")
         return fit(self, entrant, parts, seed, rate, checkpoint)
 
-    monkeypatch.setattr(table1_cells.Workshop, "_fit", burst)
+    monkeypatch.setattr(table1.Workshop, "_fit", burst)
     bad = {0.5, 0.1}
     table = reproduce_table1(small[:1], methods=["raw"], **QUICK)
     assert table.rates["feedforward: Raw"]["chosen"] == 0.02

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from small_runs import make_data, make_job, make_network, make_plan
 
+from placings.core.errors import BadFile
 from placings.data.ranking import RankingData
-from placings.errors import BadFile
 from placings.losses import find_loss
 from placings.metrics import metric
 from placings.training.checkpoints import (

@@ -13,8 +13,8 @@ import torch
 from small_runs import assert_same_state, copy_state, make_data, make_network, make_plan
 from torch import Tensor, nn
 
+from placings.core.errors import PlacingsWarning
 from placings.data.ranking import RankingData
-from placings.errors import PlacingsWarning
 from placings.losses import find_loss
 from placings.metrics import metric
 from placings.training.loop import Watch, score_rows, train

@@ -10,7 +10,7 @@ import torch
 from small_runs import make_data, make_job, make_network, make_plan
 from torch import nn
 
-from placings.errors import UnknownName
+from placings.core.errors import UnknownName
 from placings.training.optimizers import Pacer, RunningMean, find_mixtures, make_optimizer
 from placings.training.steps import take_steps
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_runs import make_data, make_network, make_plan
 
-from placings.errors import BadInput, MissingExtra, UnknownName
+from placings.core.errors import BadInput, MissingExtra, UnknownName
 from placings.losses import find_loss
 from placings.metrics import metric
 from placings.training.loop import train

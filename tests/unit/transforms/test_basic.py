@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array, random_array
 
+from placings.core.errors import BadInput, MissingExtra, OneQuery
 from placings.data.ranking import RankingData
-from placings.errors import BadInput, MissingExtra, OneQuery
 from placings.transforms import Gauss, Log1p, MinMax, QueryMinMax, Raw, transformer
 
 EPS = float(np.finfo(np.float32).eps)  # results are float32; logarithms and roots may be off by an ulp or two

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.transforms import Cdf, Gauss, Log1p, MinMax, Mixture, Transform
 from placings.transforms.mixing import MixtureLayer
 

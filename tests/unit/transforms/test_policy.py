@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.transforms import Gauss, Raw
 from placings.transforms.policy import resolve_missing
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.transforms import Cdf, Clip, Mixture, QuantileNormal
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import placings.transforms.sketch as sketch_module
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.transforms.sketch import Sketch, count_values, join_sketches, split_sketches
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from placings.errors import BadInput
+from placings.core.errors import BadInput
 from placings.transforms.statistics import measure_statistics
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from placings.errors import BadInput, UnknownName
+from placings.core.errors import BadInput, UnknownName
 from placings.transforms import (
     Cdf,
     Gauss,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from placings.errors import BadInput, UnknownName
+from placings.core import BadInput, UnknownName
 from placings.places.place import Engine
 
 KINDS = ("sqlite", "postgresql", "pelias", "opensearch", "elasticsearch")
@@ -26,7 +26,7 @@ def open_engine(spec: str, **settings: Any) -> Engine:
     PeliasEngine('http://127.0.0.1:4000')
     >>> open_engine("sqlight:places.db")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    placings.errors.UnknownName: no kind of engine 'sqlight'; did you mean 'sqlite'? Known: elasticsearch, ...
+    placings.core.errors.UnknownName: no kind of engine 'sqlight'; did you mean 'sqlite'? Known: ...
     """
     head, colon, rest = spec.partition(":")
     kind, plus, scheme = head.lower().partition("+")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from placings.errors import BadInput
+from placings.core import BadInput
 from placings.places.engines.requests import (
     TRANSIENT,
     Patience,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from placings.errors import UnknownName
+from placings.core import UnknownName
 from placings.places.engines.requests import Patience, Server, check_request
 from placings.places.place import Focus, Hit, Place
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from placings.errors import BadInput, MissingExtra, PlacingsError
+from placings.core import BadInput, MissingExtra, PlacingsError
 from placings.places.place import Focus, Place
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
@@ -206,7 +206,7 @@ def check_request(text: str, focus: Focus | None, k: int, layers: Sequence[str] 
     >>> check_request("haupt", (49.0, 8.4), 40, ["stop"])
     >>> check_request("haupt", (49.0, float("nan")), 40, None)
     Traceback (most recent call last):
-    placings.errors.BadInput: focus must be (latitude, longitude) in degrees, or None. Got (49.0, nan).
+    placings.core.errors.BadInput: focus must be (latitude, longitude) in degrees, or None. Got (49.0, nan).
     """
     if not isinstance(text, str):
         raise BadInput(f"the text to search must be a string. Got {type(text).__name__}.")

@@ -1,1 +1,0 @@
-"""Clicks: logs of what was shown and what was done with it."""

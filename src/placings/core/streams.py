@@ -1,0 +1,132 @@
+"""Files as blocks of whole lines, plain or compressed, with a progress bar where one is wanted."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from placings.core.errors import BadFile, TruncatedFile
+
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+SUFFIXES = (".gz", ".zst")
+
+
+def find_compression(path: Path) -> str | None:
+    """gzip, zstd or None, by the file's first bytes: a suffix may lie."""
+    with open(path, "rb") as file:
+        head = file.read(4)
+    return next((codec for magic, codec in MAGIC.items() if head.startswith(magic)), None)
+
+
+def plain_name(path: Path) -> str:
+    """The file's name without a compression suffix: train.txt for train.txt.gz."""
+    return path.stem if path.suffix.lower() in SUFFIXES else path.name
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that is not a readable file, saying what is there instead."""
+    if path.is_dir():
+        raise BadFile(path, "is a folder. Name a file in it, or a known collection's folder.")
+    if not path.exists():
+        folder = path.parent if path.parent.exists() else None
+        beside = sorted(child.name for child in folder.iterdir())[:8] if folder else []
+        hint = f" Beside it: {', '.join(beside)}." if beside else ""
+        raise BadFile(path, f"no such file.{hint}")
+    if not os.access(path, os.R_OK):
+        raise BadFile(path, "may not be read. Check its permissions.")
+
+
+def iterate_blocks(path: Path, size: int, on_bytes: Callable[[int], object] | None = None) -> Iterator[bytes]:
+    """Blocks of about `size` bytes, each ending in a newline; `on_bytes` hears how far in the file we are."""
+    check_file(path)
+    codec = find_compression(path)
+    lines = 0
+    with open(path, "rb") as raw:
+        try:
+            for block in _cut_at_lines(_decompress(raw, codec), size):
+                if on_bytes is not None:
+                    on_bytes(raw.tell())
+                if codec is not None:
+                    lines += block.count(b"\n")
+                yield block
+        except (OSError, EOFError, zlib.error) as error:
+            if codec is None:
+                raise BadFile(path, f"cannot be read: {error}.") from error
+            raise TruncatedFile(
+                path,
+                f"the {codec} data end early or are damaged, {_say_where(lines)} ({error}). "
+                "Fetch the file again; nothing was kept of it.",
+            ) from error
+
+
+def _say_where(lines: int) -> str:
+    return f"after about {lines:,} lines" if lines else "near their beginning"
+
+
+def _decompress(raw: IO[bytes], codec: str | None) -> Any:
+    if codec is None:
+        return raw
+    if codec == "gzip":
+        import gzip
+
+        return gzip.GzipFile(fileobj=raw)
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec)
+
+
+def _cut_at_lines(stream: Any, size: int) -> Iterator[bytes]:
+    rest: list[bytes] = []
+    while chunk := stream.read(size):
+        cut = chunk.rfind(b"\n") + 1
+        if cut == 0:
+            rest.append(chunk)
+            continue
+        yield b"".join([*rest, chunk[:cut]])
+        rest = [chunk[cut:]] if cut < len(chunk) else []
+    if rest:
+        yield b"".join([*rest, b"\n"])
+
+
+@contextmanager
+def show_progress(path: Path, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr while a file is read: only if wanted and only on a terminal."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda place: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TransferSpeedColumn as Speed
+
+    columns = (TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), Speed())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(path.name, total=path.stat().st_size)
+        yield lambda place: bar.update(task, completed=place)
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[Path]:
+    """A temporary path in the same folder that becomes `path` when all went well, and vanishes when not."""
+    if not path.parent.is_dir():
+        raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

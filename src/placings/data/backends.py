@@ -1,0 +1,416 @@
+"""Where a table lives and what answers questions about it: embedded DuckDB, Spark, or the table's own engine.
+
+Everything that is asked is an Ibis expression, so each engine gets the same question. Sessions speak UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import uuid4
+
+from placings.core import BadFile, BadInput, MissingExtra, UnknownName, count_threads, option
+from placings.data.paths import as_paths, as_urls, find_delimiter, find_files
+from placings.data.ranking import RankingData
+from placings.data.tables import METADATA_KEY
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+ENGINES = ("duckdb", "spark")
+MASTERS = ("local", "spark://", "yarn", "k8s://", "mesos://")
+SPARK_MEMORY = "4g"
+
+Table: TypeAlias = Any  # a path, a glob, a list of them, pandas, polars, Arrow, a RankingData, an Ibis table
+Engine: TypeAlias = Any  # None, "duckdb", "spark", a Spark master's URL, a SparkSession, an Ibis backend
+
+
+@dataclass(frozen=True)
+class Source:
+    """An opened table: the Ibis table, the backend that answers, and what is known of the columns.
+
+    `recorded` holds the parts that a table written by placings says its columns play. `typeless` is true
+    of CSV, where a column without a single value looks like text.
+    """
+
+    table: Any
+    backend: Any
+    name: str
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    typeless: bool = False
+    own: bool = False
+
+    @property
+    def engine(self) -> str:
+        """The engine's name, as Ibis has it."""
+        return str(self.backend.name)
+
+    def ask(self, expression: Any) -> pd.DataFrame:
+        """The answer to an expression as a pandas table; the engine's own errors come back as ours."""
+        import pandas as pd
+
+        with told_as_ours(self.name):
+            answer = self.backend.execute(expression)
+        if not isinstance(answer, pd.DataFrame):
+            raise BadInput(f"an expression must be a table. Got one whose answer is {type(answer).__name__}.")
+        return answer
+
+    @contextmanager
+    def holding(self, expression: Any) -> Iterator[Any]:
+        """An expression computed once, as a temporary table, for the time of a `with`."""
+        name, spark = f"placings_{uuid4().hex}", self.engine == "pyspark"
+        with told_as_ours(self.name):
+            if spark:
+                frame = self.backend._session.sql(self.backend.compile(expression)).persist()
+                frame.createOrReplaceTempView(name)
+                held = self.backend.table(name)
+            else:
+                held = self.backend.create_table(name, expression, temp=True)
+        try:
+            yield held
+        finally:
+            with told_as_ours(self.name):
+                if spark:
+                    frame.unpersist()
+                    self.backend._session.catalog.dropTempView(name)
+                else:
+                    self.backend.raw_sql(f"DROP TABLE {name}")
+
+
+@contextmanager
+def opened(table: Table, engine: Engine = None) -> Iterator[Source]:
+    """A table for the time of a `with`; the embedded engine is closed after it."""
+    source = open_source(table, engine)
+    try:
+        yield source
+    finally:
+        if source.own:
+            source.backend.disconnect()
+
+
+def open_table(table: Table, engine: Engine = None) -> Any:
+    """Any table as an Ibis table on the chosen engine.
+
+    `table` is a path, a glob or a list of them (parquet, CSV; a folder means its parquet files; columns are
+    matched by name, and one that a file lacks is NULL there), a pandas, polars or Arrow table, a RankingData,
+    or an Ibis table, which stays on the engine it is on. `engine` is None or "duckdb" (embedded), "spark"
+    (`local[*]`), a master's URL such as "spark://host:7077", a SparkSession (whose time zone is set to UTC),
+    or an Ibis backend.
+
+    >>> open_table({"x": [1.0, 0.0]}).count().execute()
+    2
+    """
+    return open_source(table, engine).table
+
+
+def open_source(table: Table, engine: Engine = None) -> Source:
+    """`open_table` with what else is known of the table."""
+    ibis = need_ibis("reading logs")
+    if isinstance(table, ibis.expr.types.Table):
+        return _keep_engine(table, engine)
+    paths = as_paths(table)
+    if paths is None:
+        return _hold(as_arrow(table), engine)
+    files, kind, folder = find_files(paths)
+    backend, own = _connect(engine)
+    name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    with told_as_ours(name):
+        if backend.name == "pyspark":
+            read = backend._session.read
+            if kind == "csv":
+                mark = find_delimiter(files[0])
+                frame = read.csv(as_urls(files), header=True, inferSchema=True, sep=mark)
+            else:
+                merged = read.option("mergeSchema", "true")
+                frame = merged.parquet(*as_urls(paths if folder else files))
+            opened_table = _name_frame(backend, frame)
+        else:
+            read = backend.read_csv if kind == "csv" else backend.read_parquet
+            # a column that a later file lacks is NULL there; by default the first file would decide
+            opened_table = read(files, union_by_name=True)
+    recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
+    return Source(cut_nanoseconds(opened_table), backend, name, recorded, kind == "csv", own)
+
+
+def cut_nanoseconds(table: Any) -> Any:
+    """An Ibis table whose times with a zone have microseconds, in lists and structs too.
+
+    pandas writes nanoseconds, which DuckDB reads as TIMESTAMPTZ_NS, a type that Ibis has no name for.
+    """
+    known = {name: _find_known(kind) for name, kind in table.schema().items()}
+    casts = {name: table[name].cast(kind) for name, kind in known.items() if kind != table[name].type()}
+    return table.mutate(**casts) if casts else table
+
+
+def _find_known(kind: Any) -> Any:
+    import ibis.expr.datatypes as dt
+
+    if kind.is_unknown() and "TIMESTAMPTZ_NS" in str(kind):
+        return dt.Timestamp(timezone="UTC", scale=6, nullable=kind.nullable)
+    if kind.is_array():
+        return dt.Array(_find_known(kind.value_type), nullable=kind.nullable)
+    if kind.is_struct():
+        return dt.Struct({name: _find_known(each) for name, each in kind.items()}, nullable=kind.nullable)
+    return kind
+
+
+def need_ibis(what: str) -> Any:
+    """The ibis module, or how to install it."""
+    try:
+        import ibis
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(what, "Ibis on DuckDB", "logs") from error
+    return ibis
+
+
+# -- engines ------------------------------------------------------------------------------------------
+
+
+def start_spark(master: str = "local[*]") -> Any:
+    """The active Spark session, or a new one: UTC, 4 GB for the driver, no web page, quiet.
+
+    A local one listens on 127.0.0.1 alone.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtra(option("engine", value="spark"), "PySpark", "spark") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # errors are raised, and told by us
+    local = master.startswith("local")
+    if local:
+        if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+            raise BadInput(
+                f"{option('engine', value='spark')} needs Java 17 or later. Got a machine without `java`. "
+                "Install it, set JAVA_HOME, or leave engine out to use the embedded engine."
+            )
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": SPARK_MEMORY,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF" if local else "ERROR",
+        **({"spark.sql.shuffle.partitions": str(4 * count_threads())} if local else {}),
+    }
+    builder = SparkSession.builder.master(master).appName("placings")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:  # py4j, the JVM's start and the network each have their own
+        raise BadInput(f"Spark at {master!r} did not start: {_first_line(error)}") from error
+
+
+def _connect(engine: Engine) -> tuple[Any, bool]:
+    """The backend, and whether it is ours to close."""
+    ibis = need_ibis("reading logs")
+    if engine is None or engine == "duckdb":
+        folder = Path(tempfile.gettempdir()) / f"placings-{os.getpid()}"
+        backend = ibis.duckdb.connect(
+            temp_directory=str(folder), threads=count_threads(), preserve_insertion_order=False
+        )
+        return backend, True
+    if isinstance(engine, ibis.backends.BaseBackend):
+        _refuse_zone(engine)
+        return engine, False
+    if isinstance(engine, str):
+        if engine != "spark" and not engine.startswith(MASTERS):
+            raise UnknownName("engine", engine, [*ENGINES, "local[4]", "spark://host:7077"])
+        session = start_spark("local[*]" if engine == "spark" else engine)
+    elif hasattr(engine, "createDataFrame"):
+        session = engine
+    else:
+        raise BadInput(
+            f"engine must be 'duckdb', 'spark', a Spark master's URL, a SparkSession or an Ibis backend. "
+            f"Got {engine!r}."
+        )
+    return ibis.pyspark.connect(session), False
+
+
+def _name_frame(backend: Any, frame: Any) -> Any:
+    """A Spark frame as an Ibis table."""
+    name = f"placings_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    return backend.table(name)
+
+
+def _keep_engine(table: Any, engine: Engine) -> Source:
+    backends, _ = table._find_backends()
+    if not backends:  # an in-memory table: no engine yet
+        return _hold(table.to_pyarrow(), engine)
+    backend = backends[0]
+    if engine is not None and not (engine is backend or _names(engine, backend.name)):
+        raise BadInput(
+            f"an Ibis table stays on its engine, {backend.name}. Got {option('engine', value=engine)}. "
+            "Leave it out."
+        )
+    _refuse_zone(backend)
+    return Source(cut_nanoseconds(table), backend, "the Ibis table")
+
+
+def _refuse_zone(backend: Any) -> None:
+    """Sessions of someone else must speak UTC too: in another zone, times with a zone would be shifted."""
+    zone = "UTC"
+    if backend.name == "duckdb":
+        zone = str(backend.raw_sql("SELECT current_setting('TimeZone')").fetchall()[0][0])
+    elif backend.name == "pyspark":
+        zone = str(backend._session.conf.get("spark.sql.session.timeZone"))
+    if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
+        raise BadInput(
+            f"the session's time zone must be UTC. Got {zone!r}. Set it (TimeZone in DuckDB, "
+            f"spark.sql.session.timeZone in Spark) and pass {option('zone')} to say where days begin."
+        )
+
+
+def _names(engine: Engine, backend: str) -> bool:
+    wanted = "pyspark" if isinstance(engine, str) and engine.startswith(MASTERS) else engine
+    return bool(wanted == backend or (wanted == "spark" and backend == "pyspark"))
+
+
+# -- tables in memory -----------------------------------------------------------------------------------
+
+
+def _hold(table: pa.Table, engine: Engine) -> Source:
+    backend, own = _connect(engine)
+    name = f"placings_{uuid4().hex}"
+    plain = _as_plain(table)
+    with told_as_ours("the table"):
+        if backend.name == "pyspark":
+            session = backend._session
+            try:
+                frame = session.createDataFrame(plain)
+            except TypeError:  # before Spark 4 there is no way in for Arrow but pandas
+                frame = session.createDataFrame(plain.to_pandas())
+            held = _name_frame(backend, frame)
+        elif backend.name == "duckdb":
+            backend.con.register(name, plain)
+            held = backend.table(name)
+        else:
+            held = backend.create_table(name, plain, temp=True)
+    return Source(held, backend, "the table", _read_record(table.schema), False, own)
+
+
+def as_arrow(table: Any) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(table, RankingData):
+        return table.to_arrow()
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    kind = type(table).__module__.partition(".")[0]
+    try:
+        if kind == "polars":
+            return (table.collect() if hasattr(table, "collect") else table).to_arrow()
+        if kind == "pandas":
+            return pa.Table.from_pandas(table, preserve_index=False)
+        if isinstance(table, Mapping):
+            return pa.table(dict(table))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise BadInput(
+            f"the table cannot be read: {_first_line(error)} A column must hold one kind of value: turn what "
+            "is no number into NaN, as pandas.to_numeric(column, errors='coerce') does."
+        ) from error
+    raise BadInput(
+        "table must be a path, a pandas, polars or Arrow table, a RankingData or an Ibis table. "
+        f"Got {type(table).__name__}."
+    )
+
+
+def _as_plain(table: pa.Table) -> pa.Table:
+    """The same values in types that every engine knows; columns of durations are dropped."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    names = list(table.column_names)
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"the table has two columns named {twice!r}. Rename or drop one of them.")
+    fields = []
+    for column in table.schema:
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        if types.is_duration(kind):
+            continue
+        if types.is_float16(kind):
+            kind = pa.float32()
+        elif types.is_uint64(kind):
+            kind = pa.float64()
+        elif types.is_unsigned_integer(kind):
+            kind = pa.int64()
+        elif types.is_date64(kind):
+            kind = pa.date32()
+        elif types.is_timestamp(kind):
+            kind = pa.timestamp("us", kind.tz)
+        elif types.is_large_string(kind) or getattr(types, "is_string_view", lambda _: False)(kind):
+            kind = pa.string()
+        fields.append(pa.field(column.name, kind))
+    kept = table.select([column.name for column in fields])
+    return kept.cast(pa.schema(fields), safe=False)  # nanoseconds are cut to microseconds
+
+
+def _read_record(schema: pa.Schema) -> dict[str, Any]:
+    try:
+        recorded = json.loads((schema.metadata or {}).get(METADATA_KEY) or b"{}")
+    except ValueError:
+        return {}
+    return recorded if isinstance(recorded, dict) and recorded.get("version") == 1 else {}
+
+
+def _read_schema_record(file: str) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(file).is_file():
+        return {}
+    try:
+        return _read_record(pq.read_schema(file))
+    except (pa.ArrowException, OSError):
+        return {}  # the engine read it; without a record nothing is lost
+
+
+# -- errors -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def told_as_ours(name: str) -> Iterator[None]:
+    """What DuckDB, Spark and Ibis say of a table, as one kind of error with what to do."""
+    try:
+        with warnings.catch_warnings():  # of the engines, of what Ibis calls in them: nothing a user can mend
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    except Exception as error:
+        kind = type(error).__module__.partition(".")[0]
+        if kind not in ("duckdb", "_duckdb", "pyspark", "py4j", "ibis"):
+            raise
+        text = _first_line(error)
+        raise BadFile(name, f"cannot be read by the engine: {text} {_suggest_fix(text)}") from error
+
+
+def _suggest_fix(text: str) -> str:
+    if "NANOS" in text:
+        return "Spark reads no nanoseconds: write microseconds (to_parquet(…, coerce_timestamps='us'))."
+    if "onvert" in text or "cast" in text.lower():
+        return "Mend the value, or write it as an empty field."
+    return "Is the file whole, and of the kind that its name says?"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:3])[:400] if lines else type(error).__name__
+    return text if text.endswith((".", "!", "?")) else text + "."

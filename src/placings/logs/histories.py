@@ -1,0 +1,87 @@
+"""How often an item was clicked before: what a log knows that no field of the item does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placings.core import AnyArray, BadInput, Floats, Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAST = "past_clicks"
+
+
+def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a column `past_clicks`: how often the item had been clicked before the row's search.
+
+    `clicked` are rows of searches (`item_id`, `time`, `label`); those with a label above 0 count, each from
+    the moment after its own search on. A click never counts for its own search, nor for an earlier one, so
+    nothing comes from the future. A click without an item or a time counts nowhere; a row without a time
+    has 0.
+
+    >>> import pandas as pd
+    >>> log = pd.DataFrame({"item_id": ["a", "a", "b"], "label": [1.0, 1.0, 0.0],
+    ...                     "time": pd.to_datetime(["2024-05-01", "2024-05-02", "2024-05-03"])})
+    >>> add_past_clicks(log, log)["past_clicks"].tolist()
+    [0.0, 1.0, 0.0]
+    """
+    wins = clicked[_take(clicked, "label") > 0]
+    wins = wins[_take(wins, "item_id").notna() & _take(wins, "time").notna()]
+    codes, ids = _number_items(_take(rows, "item_id").to_numpy(), wins["item_id"].to_numpy())
+    when, asked = _read_times(wins), _read_times(rows)
+    return rows.assign(**{PAST: _count_before(codes, asked, ids, when)})
+
+
+def count_clicks(rows: pd.DataFrame) -> dict[str, int]:
+    """How often each item was clicked in all; items never clicked are left out."""
+    wins = rows.loc[rows["label"] > 0, "item_id"]
+    return {str(item): int(count) for item, count in wins.value_counts(sort=False).items()}
+
+
+def look_up_clicks(items: list[str], counts: Mapping[str, int]) -> Floats:
+    """The clicks of each item; 0 for those never clicked."""
+    return np.array([counts.get(item, 0) for item in items], dtype=np.float64)
+
+
+def _take(table: pd.DataFrame, name: str) -> pd.Series[Any]:
+    if name not in table:
+        raise BadInput(
+            f"past clicks need a column {name}. Got {', '.join(map(str, table.columns)) or 'none'}."
+        )
+    return table[name]
+
+
+def _read_times(table: pd.DataFrame) -> Ints:
+    """Microseconds; the earliest number there is where no time is given."""
+    times = _take(table, "time")
+    if times.dtype.kind != "M":
+        raise BadInput(
+            f"time must hold times (datetime64). Got {times.dtype}. pandas.to_datetime makes them."
+        )
+    if getattr(times.dt, "tz", None) is not None:
+        times = times.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(times.to_numpy().astype("datetime64[us]").astype(np.int64))
+
+
+def _number_items(asked: AnyArray, clicked: AnyArray) -> tuple[Ints, Ints]:
+    """Both lists of ids as numbers; -1 is an item that was never clicked."""
+    known, ids = np.unique(clicked.astype(str), return_inverse=True)
+    names, back = np.unique(asked.astype(str), return_inverse=True)
+    if not len(known):
+        return np.full(len(asked), -1, dtype=np.int64), ids.astype(np.int64)
+    at = np.minimum(np.searchsorted(known, names), len(known) - 1)
+    return np.where(known[at] == names, at, -1)[back].astype(np.int64), ids.astype(np.int64)
+
+
+def _count_before(codes: Ints, asked: Ints, ids: Ints, when: Ints) -> Floats:
+    """For each row the clicks of its item strictly before its time."""
+    moments, ranks = np.unique(np.concatenate([when, asked]), return_inverse=True)
+    span = len(moments) + 1  # a number for item and moment together sorts by both
+    keys = np.sort(ids * span + ranks[: len(when)])
+    sought, first = codes * span + ranks[len(when) :], codes * span
+    counts = np.searchsorted(keys, sought, side="left") - np.searchsorted(keys, first, side="left")
+    return np.where(codes >= 0, counts, 0).astype(np.float64)

@@ -1,0 +1,436 @@
+"""Logs to query groups: the list shown around each action, one row an item, ready for features.
+
+`join_logs` is the door. The steps are Ibis expressions (joins, chains, labels, snapshots), asked of DuckDB or
+Spark; only counts come to Python until rows are wanted.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from placings.core import BadFile, BadInput, UnknownName, option, write_atomically
+from placings.data import Engine, Source, Table, told_as_ours
+from placings.logs import join_expressions as joins
+from placings.logs.chains import judge_searches, mark_chains
+from placings.logs.join_report import RULES, JoinReport
+from placings.logs.labels import FREQUENCIES, check_grades, label_items, unite_queries
+from placings.logs.schema import (
+    ACTION,
+    ITEM,
+    SEARCH,
+    TRUTH,
+    Layout,
+    find_layout,
+    open_log,
+    parse_seconds,
+    take_columns,
+)
+from placings.logs.snapshots import join_snapshots, open_snapshots
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+MOST_NAMED = 10  # actions without a grade that a report names
+
+
+class JoinSteps:
+    """What is asked of the engine, in order; what later steps ask twice is held there.
+
+    Most searches are whole: their lists are spread and joined as they come. The few `odd` ones, with an item
+    twice or without a position, take the dearer way that numbers and compares their items.
+    """
+
+    heads: Any
+    labels: Any
+    odd: Any
+
+    def __init__(
+        self,
+        source: Source,
+        layout: Layout,
+        stack: ExitStack,
+        grades: Mapping[str, float],
+        seconds: Mapping[str, int],
+        edits: bool,
+    ) -> None:
+        self.source, self.layout, self.stack = source, layout, stack
+        self.grades, self.seconds, self.edits = grades, seconds, edits
+        self.base = joins.open_items(source, layout)
+        self.counts: dict[str, Any] = {}
+
+    def read(self, done: Source) -> None:
+        """Searches and their chains, the fate of actions, labels, outcomes."""
+        entries = self._hold(joins.gather_entries(self.source, self.layout))
+        chained = mark_chains(joins.gather_heads(entries), gap=self.seconds["gap"], edits=self.edits)
+        heads = self._hold(chained)
+        self.counts["entries"] = self._ask(joins.count_entries(entries, heads))
+        items = joins.spread_items(self.source, self.base, self.layout)
+        self.odd = self._hold(self._find_odd(items, heads))
+        taken = done.table.select(**take_columns(done, ACTION, need=tuple(ACTION)))
+        graded = joins.grade_actions(taken, self.grades)
+        self.counts["actions"] = self._ask(joins.count_actions(graded))
+        if self.counts["actions"]["unknown_action"]:
+            named = self.source.ask(joins.name_unknown(graded, MOST_NAMED))
+            names = [name if isinstance(name, str) else "null" for name in named["action"].tolist()]
+            self.counts["unknown"] = dict(zip(names, map(int, named["count"]), strict=True))
+        each = self._hold(joins.unite_actions(graded))
+        hits = self._hold(joins.find_hits(items, heads, each))
+        limits = {name: self.seconds[name] for name in ("window", "slack")}
+        judged = self._hold(joins.judge_actions(each, heads, hits, **limits))
+        self.counts["fates"] = self.source.ask(joins.count_fates(judged))
+        self.labels = self._hold(label_items(judged))
+        touched = taken.filter(taken.search_id.notnull())
+        self.heads = self._hold(judge_searches(heads, self.labels, touched))
+
+    def make_rows(self, negatives: bool) -> Any:
+        """One row for each item of each search that is wanted."""
+        import ibis
+
+        zero = joins.make_number(0.0)
+        heads = self.heads if negatives else self.heads.filter(self.heads.successful)
+        heads = heads.drop("size", "items", "entries", *(() if negatives else ("successful", "outcome")))
+        whole = self.base.anti_join(self.odd, joins.KEYS).inner_join(heads, joins.KEYS)
+        rows = joins.spread_items(self.source, whole, self.layout)
+        rows = rows.filter(rows.item_id.notnull())
+        odd = self.base.semi_join(self.odd, joins.KEYS)
+        kept = joins.keep_highest(joins.spread_items(self.source, odd, self.layout, numbered=True))
+        rows = rows.union(kept.inner_join(heads, joins.KEYS).select(*rows.columns))
+        rows = rows.left_join(self.labels, ["search_id", "item_id"]).drop("search_id_right", "item_id_right")
+        return rows.mutate(label=ibis.coalesce(rows.label, zero))
+
+    def report(self, table: Any, settings: Mapping[str, Any], done: Source) -> JoinReport:
+        """All counts: what is in the rows is counted there, what is not where it was left out."""
+        entries, actions = self.counts["entries"], self.counts["actions"]
+        made = self._ask(self._count_rows(table))
+        sums = self._ask(self._count_searches())
+        fates = dict(zip(self.counts["fates"]["fate"], self.counts["fates"]["actions"], strict=True))
+        apart = 0 if settings["unsuccessful"] == "negatives" else sums["apart"]
+        parts = {
+            "searches": {
+                "used": sums["searches"], "same": sums["entries"] - sums["searches"],
+                **{name: entries[name] for name in ("no_id", "no_time", "repeated")},
+            },
+            "items": {
+                "in_rows": made["showings"], "apart": apart, "no_id": sums["no_item"],
+                "double": sums["double"], "of_no_search": entries["items_lost"],
+                "of_repeated": entries["items_repeated"],
+            },
+            "actions": {
+                **{name: fates.get(name, 0) for name in joins.FATES},
+                **{name: actions[name] for name in ("no_id", "no_time", "unknown_action")},
+                "duplicate": self.counts["fates"]["copies"].sum(),
+            },
+            "outcomes": {name: sums[name] for name in RULES["outcomes"]},
+        }  # fmt: skip
+        read = {
+            "searches": entries["read"], "items": entries["items"], "actions": actions["read"],
+            "outcomes": sums["searches"],
+        }  # fmt: skip
+        notes = {
+            "rows": made["rows"], "groups": made["groups"], "labelled_rows": made["labelled"],
+            "empty_lists": entries["empty"], "missing_positions": sums["lost"],
+            "chains": sums["chains"], "failed_chains": sums["failed_chains"],
+        }  # fmt: skip
+        ordered = {
+            part: _as_whole({name: parts[part][name] for name in rules}) for part, rules in RULES.items()
+        }
+        return JoinReport(
+            read,
+            **ordered,
+            notes=notes,
+            settings=settings,
+            ignored=tuple(name for name in done.table.columns if name not in ACTION),
+            unknown=self.counts.get("unknown", {}),
+        )
+
+    def _find_odd(self, items: Any, heads: Any) -> Any:
+        """The searches with doubles or faults, and how many of each."""
+        import ibis
+
+        doubles, faults = joins.find_doubles(items, heads), joins.find_faults(items, heads)
+        zero = ibis.literal(0, "int64")
+        both = doubles.mutate(no_item=zero, lost=zero).union(
+            faults.mutate(double=zero).select(*joins.KEYS, "double", "no_item", "lost")
+        )
+        return both.group_by(*joins.KEYS).aggregate(
+            double=both.double.sum(), no_item=both.no_item.sum(), lost=both.lost.sum()
+        )
+
+    def _count_rows(self, table: Any) -> Any:
+        """One row: rows, groups, rows with a label, and the showings that they stand for."""
+        showings = table.impressions.sum() if "impressions" in table.columns else table.count()
+        return table.aggregate(
+            rows=table.count(),
+            groups=table.search_id.nunique(),
+            labelled=joins.count_where(table.label > 0),
+            showings=showings,
+        )
+
+    def _count_searches(self) -> Any:
+        """One row: searches, outcomes and chains, and the items that are in no row."""
+        import ibis
+
+        found = self.heads.left_join(self.odd, joins.KEYS)
+        left_out = ibis.coalesce(found.double, 0) + ibis.coalesce(found.no_item, 0)
+        return found.aggregate(
+            searches=found.count(),
+            entries=found.entries.sum(),
+            double=found.double.sum(),
+            no_item=found.no_item.sum(),
+            lost=found.lost.sum(),
+            apart=found.successful.ifelse(0, found["items"] - left_out).sum(),
+            chains=joins.count_where(found.chain_last),
+            failed_chains=joins.count_where(found.chain_last & (found.outcome == "failed")),
+            **{name: joins.count_where(found.outcome == name) for name in RULES["outcomes"]},
+        )
+
+    def _hold(self, expression: Any) -> Any:
+        return self.stack.enter_context(self.source.holding(expression))
+
+    def _ask(self, expression: Any) -> dict[str, int]:
+        """The counts of one row; a sum of nothing is null on every engine, and means 0."""
+        row = self.source.ask(expression).iloc[0]
+        return _as_whole({str(name): row[name] for name in row.index})
+
+
+def _as_whole(counts: Mapping[str, Any]) -> dict[str, int]:
+    return {name: 0 if count is None or count != count else int(count) for name, count in counts.items()}
+
+
+GROUPS = ("search", "query")
+UNSUCCESSFUL = ("report", "negatives")
+CHAIN = ("chain_id", "chain_step", "chain_last")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Joined:
+    """The rows of a join, still on the engine, and what it saw.
+
+    `rows` and `unsuccessful` come to memory when asked for; `write` lets the engine write parquet itself.
+    `table` and `apart` are the Ibis tables behind them. Close it (or use `with`) to free the engine earlier
+    than the garbage collector does.
+    """
+
+    table: Any
+    apart: Any
+    report: JoinReport
+    source: Source = field(repr=False)
+    stack: ExitStack = field(repr=False)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _close_quietly, self.stack)
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """One row for each item shown, by time, search_id and position, as a pandas frame."""
+        return self._fetch(self.table)
+
+    @cached_property
+    def unsuccessful(self) -> pd.DataFrame:
+        """The searches without a used action: their columns, `size` of the list, chain and `outcome`."""
+        return self._fetch(self.apart)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pandas(self.rows, preserve_index=False)
+
+    def write(self, path: str | PathLike[str], *, unsuccessful: str | PathLike[str] | None = None) -> Path:
+        """The rows as parquet, written by the engine: one file on DuckDB, a folder of files on Spark.
+
+        `unsuccessful` is a second file for the searches without a used action.
+        """
+        self._write(self.table, Path(path))
+        if unsuccessful is not None:
+            self._write(self.apart, Path(unsuccessful))
+        return Path(path)
+
+    def close(self) -> None:
+        """Free what the join holds on the engine; rows that were not fetched before are gone."""
+        self.stack.close()
+
+    def __enter__(self) -> Joined:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        notes = self.report.notes
+        return f"Joined({notes['rows']:,} rows in {notes['groups']:,} groups, {self.source.engine})"
+
+    def _fetch(self, expression: Any) -> pd.DataFrame:
+        with told_as_ours(self.source.name):
+            table = self.source.backend.to_pyarrow(expression)
+        frame: pd.DataFrame = table.to_pandas()
+        if "time" in frame:
+            frame["time"] = frame["time"].astype("datetime64[us]")
+        return frame
+
+    def _write(self, expression: Any, path: Path) -> None:
+        if path.suffix.lower() not in (".parquet", ".pq"):
+            raise BadInput(f"rows are written as parquet: the path must end in .parquet. Got {str(path)!r}.")
+        backend = self.source.backend
+        if backend.name == "pyspark":
+            self._write_folder(expression, path)
+            return
+        with write_atomically(path) as part, told_as_ours(self.source.name):
+            backend.to_parquet(expression, str(part))
+
+    def _write_folder(self, expression: Any, path: Path) -> None:
+        """Spark writes a folder; it appears whole, in the place of what was there."""
+        if not path.parent.is_dir():
+            raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
+        part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+        try:
+            with told_as_ours(self.source.name):
+                backend = self.source.backend
+                frame = backend._session.sql(backend.compile(expression))
+                for column in frame.schema:  # else Spark writes them as its old INT96
+                    if column.dataType.typeName() == "timestamp":
+                        frame = frame.withColumn(column.name, frame[column.name].cast("timestamp_ntz"))
+                frame.write.parquet(part.resolve().as_uri())
+            if path.is_dir():
+                shutil.rmtree(path)
+            part.replace(path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def join_logs(
+    searches: Table,
+    actions: Table,
+    *,
+    grades: Mapping[str, float] | None = None,
+    engine: Engine = None,
+    group: str = "search",
+    unsuccessful: str = "report",
+    snapshots: Table | None = None,
+    truth: Table | None = None,
+    window: int | str = "1h",
+    slack: int | str = "5s",
+    gap: int | str = "30s",
+    edits: bool = True,
+    frequency: str = "rate",
+    memory: str | None = None,
+) -> Joined:
+    """The rows of a log of searches and a log of actions: each list shown, with a label for each item.
+
+    The logs are paths (JSONL, parquet), tables in memory or Ibis tables, as docs/log_schema.md tells.
+    `grades` maps actions to labels (click 1, cart 2, purchase 3); of several actions on an item the highest
+    counts. An action counts if it comes at most `window` after its search and at most `slack` before it
+    (clocks differ).
+    `group` "search" makes one group of each search, "query" one of each distinct query with click frequencies
+    as labels (`frequency` "rate" or "share", see `labels.unite_queries`). Searches without a used
+    action are left out of the rows ("report") or stay with label 0 and columns `successful` and `outcome`
+    ("negatives"); `.unsuccessful` has them in both cases. `gap` and `edits` say which searches form a
+    chain of growing prefixes. `snapshots` (item_id, time, features) join as of the search's time; `truth`
+    (search_id, target_id, kind) of a simulated log gives `kind` and `is_target`. `memory` bounds embedded
+    DuckDB ("6GB"), which then spills to disk.
+
+    >>> from datetime import datetime
+    >>> shown = [{"item_id": "a", "position": 1}, {"item_id": "b", "position": 2}]
+    >>> search = {"search_id": "s", "time": datetime(2024, 5, 1, 8), "query": "haupt", "results": shown}
+    >>> click = {"search_id": "s", "item_id": "b", "time": datetime(2024, 5, 1, 8, 1), "action": "click"}
+    >>> joined = join_logs([search], [click, click])
+    >>> joined.rows["label"].tolist(), joined.report.actions["duplicate"]
+    ([0.0, 1.0], 1)
+    """
+    for name, value, known in (
+        ("group", group, GROUPS), ("unsuccessful", unsuccessful, UNSUCCESSFUL),
+        ("frequency", frequency, FREQUENCIES),
+    ):  # fmt: skip
+        if value not in known:
+            raise UnknownName(name, str(value), known)
+    if group == "query" and truth is not None:
+        raise BadInput(
+            f"truth tells of single searches. Got {option('group', value='query')}. Leave one of them out."
+        )
+    chosen = check_grades(grades)
+    seconds = {
+        "window": parse_seconds(window, "window"),
+        "slack": parse_seconds(slack, "slack"),
+        "gap": parse_seconds(gap, "gap"),
+    }
+    stack = ExitStack()
+    try:
+        source = _open(searches, engine, memory, stack)
+        plan = JoinSteps(source, find_layout(source), stack, chosen, seconds, edits)
+        done = open_log(actions, "actions", source.backend)
+        plan.read(done)
+        rows = plan.make_rows(unsuccessful == "negatives")
+        context = [*SEARCH, *plan.layout.extras]
+        if snapshots is not None:
+            ready, names = open_snapshots(snapshots, source.backend, rows.columns)
+            rows = join_snapshots(rows, ready, names)
+        if group == "query":
+            rows = unite_queries(rows, context, frequency=frequency)
+        elif truth is not None:
+            rows = _add_truth(rows, truth, source.backend)
+        rows = _arrange(rows, plan.layout)
+        table = stack.enter_context(source.holding(rows))
+        settings = {
+            "grades": chosen, "group": group, "unsuccessful": unsuccessful, **seconds, "edits": edits,
+            **({"frequency": frequency} if group == "query" else {}), "engine": source.engine,
+        }  # fmt: skip
+        report = plan.report(table, settings, done)
+        order = ["time", "search_id", "position", "item_id"]
+        apart = plan.heads.filter(~plan.heads.successful).drop("items", "entries", "successful")
+        return Joined(table.order_by(order), apart.order_by(order[:2]), report, source, stack)
+    except BaseException:
+        stack.close()
+        raise
+
+
+def _open(searches: Table, engine: Engine, memory: str | None, stack: ExitStack) -> Source:
+    source = open_log(searches, "searches", engine)
+    if source.own:
+        stack.callback(source.backend.disconnect)
+    if memory is not None:
+        if not source.own:
+            raise BadInput(
+                "memory bounds the embedded engine. Got an engine of your own: set its bound there."
+            )
+        if not re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", str(memory)):
+            raise BadInput(f"memory must be a size such as '6GB' or '800MB'. Got {memory!r}.")
+        source.backend.con.execute(f"SET memory_limit = '{memory}'")
+    return source
+
+
+def _close_quietly(stack: ExitStack) -> None:
+    """For the garbage collector: an engine that was stopped before has nothing left to free."""
+    with suppress(Exception):
+        stack.close()
+
+
+def _add_truth(rows: Any, truth: Table, backend: Any) -> Any:
+    """`kind` and `is_target` (1.0 of the item really meant) from the truth of a simulated log."""
+    source = open_log(truth, "truth", backend)
+    known = source.table.select(**take_columns(source, TRUTH, need=("search_id", "target_id")))
+    once = known.group_by("search_id").aggregate(target_id=known.target_id.min(), kind=known.kind.min())
+    clash = [name for name in ("kind", "is_target") if name in rows.columns]
+    if clash:
+        raise BadFile(source.name, f"column {clash[0]!r} is in the searches already. Rename or drop it.")
+    joined = rows.left_join(once, "search_id").drop("search_id_right")
+    hit = (joined.item_id == joined.target_id).ifelse(1, 0)
+    return joined.mutate(is_target=hit.cast("float64")).drop("target_id")
+
+
+def _arrange(rows: Any, layout: Layout) -> Any:
+    """The columns in the order that the documentation has."""
+    first = [*SEARCH, *layout.extras, *ITEM, *layout.fields]
+    rest = [name for name in rows.columns if name not in first and name not in ("label", *CHAIN)]
+    chain = [name for name in CHAIN if name in rows.columns]
+    return rows.select(*first, *rest, "label", *chain)

@@ -1,0 +1,377 @@
+"""What the two logs hold: which columns, of which kind, and what is said when one is not as it must be.
+
+docs/log_schema.md is the same for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from placings.core import BadFile, BadInput
+from placings.data import Engine, Source, Table, as_paths, open_source
+from placings.logs.json_lines import is_json_lines, read_json_lines
+
+Kind: TypeAlias = Literal["id", "text", "number", "time"]
+
+SEARCH: dict[str, Kind] = {
+    "search_id": "id", "session_id": "id", "time": "time", "query": "text", "focus_lat": "number",
+    "focus_lon": "number", "target": "text", "platform": "text", "surface": "text",
+}  # fmt: skip
+ITEM: dict[str, Kind] = {"item_id": "id", "position": "number", "score": "number"}
+FIELDS: dict[str, Kind] = {  # of places; any other field travels along as it is
+    "name": "text", "locality": "text", "street": "text", "neighbourhood": "text", "borough": "text",
+    "country": "text", "type": "text", "zone": "text", "lat": "number", "lon": "number", "weight": "number",
+}  # fmt: skip
+ACTION: dict[str, Kind] = {"search_id": "id", "item_id": "id", "time": "time", "action": "text"}
+TRUTH: dict[str, Kind] = {"search_id": "id", "target_id": "id", "kind": "text"}
+MADE = (
+    "label", "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", "clicks",
+    "is_target",
+)  # fmt: skip
+KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
+UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+WANTED = {
+    "id": "text or whole numbers",
+    "text": "text",
+    "number": "numbers",
+    "time": "timestamps",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a log of searches is laid out.
+
+    `nested` says whether the list is in one column `results`; `fields` are the item's columns beyond
+    `item_id`, `position` and `score`, `extras` the search's beyond those that are known; `missing` are
+    known columns that the log has not. An object in an item is taken apart: of `{"price": {"amount": 3}}`
+    the field is "price.amount", and `paths` says where it lies.
+    """
+
+    nested: bool
+    fields: tuple[str, ...]
+    extras: tuple[str, ...]
+    missing: tuple[str, ...]
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def check_searches(searches: Table, *, engine: Engine = None) -> Layout:
+    """Refuse a log of searches that cannot be joined, naming file, column, row or line and the remedy.
+
+    `searches` is a path (JSONL, parquet), a table in memory or an Ibis table. Values that are missing are no
+    error here: the join counts them.
+
+    >>> check_searches({"search_id": ["a"]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    placings.core.errors.BadFile: the searches: has no column 'time', when the search was made. ...
+    """
+    source = open_log(searches, "searches", engine)
+    try:
+        return find_layout(source)
+    finally:
+        if source.own:
+            source.backend.disconnect()
+
+
+def check_actions(actions: Table, *, engine: Engine = None) -> tuple[str, ...]:
+    """Refuse a log of actions that cannot be joined, as `check_searches` does; gives the other columns."""
+    source = open_log(actions, "actions", engine)
+    try:
+        take_columns(source, ACTION, need=tuple(ACTION))
+        return tuple(name for name in source.table.columns if name not in ACTION)
+    finally:
+        if source.own:
+            source.backend.disconnect()
+
+
+def open_log(log: Any, what: str, engine: Engine = None) -> Source:
+    """A log on an engine; JSONL is read into memory first, and every line of it checked."""
+    paths = as_paths(log)
+    if paths is not None and any(is_json_lines(path) for path in paths):
+        kinds: dict[str, Kind] = {**SEARCH, **ITEM, **FIELDS, **ACTION, **TRUTH}
+        table = read_json_lines(paths, kinds, {**ITEM, **FIELDS})
+        opened = open_source(table, engine)
+    elif isinstance(log, list) and log and all(isinstance(each, dict) for each in log):
+        import pyarrow as pa
+
+        try:
+            opened = open_source(pa.Table.from_pylist(log), engine)
+        except pa.ArrowException as error:
+            raise BadInput(f"the {what} must hold one kind of value a column: {error}.") from error
+    else:
+        opened = open_source(log, engine)
+    name = opened.name if paths is None else _name_paths(paths)
+    shown = f"the {what}" if name in ("the table", "the Ibis table") else name
+    return Source(
+        unpack_objects(opened.table, shown),
+        opened.backend,
+        shown,
+        opened.recorded,
+        opened.typeless,
+        opened.own,
+    )
+
+
+def unpack_objects(table: Any, name: str) -> Any:
+    """An Ibis table whose columns of objects are taken apart: `user` becomes "user.age", "user.home.city"."""
+    kinds = table.schema()
+    taken: dict[str, Any] = {}
+    for path in _list_paths(kinds):
+        dotted = ".".join(path)
+        if dotted in taken:
+            raise BadFile(name, f"column {dotted!r} is there twice: by itself and in an object. Rename one.")
+        known = dotted in KNOWN  # nothing but nulls is fine there: the column's kind says what they are
+        taken[dotted] = table[dotted] if known and len(path) == 1 else _follow(table, path)
+    return table.select(**taken)
+
+
+def _list_paths(kinds: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The way to each value that is no object, by a schema or an object's type."""
+    for name, kind in kinds.items():
+        if kind.is_struct():
+            yield from _list_paths(kind, (*before, name))
+        else:
+            yield (*before, name)
+
+
+def _follow(value: Any, path: tuple[str, ...]) -> Any:
+    import ibis
+
+    for name in path:
+        value = value[name]
+    return value if _has_type(value.type()) else ibis.null("string")
+
+
+def _has_type(kind: Any) -> bool:
+    """Whether any row had a value to tell the type from; engines cannot hold nulls and lists of no type."""
+    if kind.is_struct():
+        return any(_has_type(each) for each in kind.values())
+    if kind.is_array():
+        return _has_type(kind.value_type)
+    return not kind.is_null() and '"NULL"' not in str(kind)  # as Ibis has DuckDB's list of nulls: unknown
+
+
+def find_layout(source: Source) -> Layout:
+    """The layout of an opened log of searches, its columns checked."""
+    table = source.table
+    nested = "results" in table.columns
+    take_columns(source, SEARCH, need=("search_id", "time", "query"))
+    paths: dict[str, tuple[str, ...]] = {}
+    if nested:
+        paths = _find_paths(source)
+        fields = list(paths)
+        taken = [name for name in fields if name in SEARCH or name in MADE]
+        if taken:
+            _refuse(
+                source,
+                f"results have a field {taken[0]!r}, which the rows need for something else. Rename it",
+            )
+        if not fields:
+            _refuse(source, "every list in 'results' is empty. Write an object for each item shown")
+        if "item_id" not in fields:
+            _refuse(source, f"results have no field 'item_id'. They have: {', '.join(fields)}")
+        outer = [name for name in table.columns if name not in SEARCH and name != "results"]
+        twice = [name for name in outer if name in fields]
+        if twice:
+            _refuse(
+                source,
+                f"column {twice[0]!r} is there twice: of the search and in results. Rename one of them",
+            )
+        extras = tuple(outer)
+    else:
+        if "item_id" not in table.columns:
+            _refuse(
+                source,
+                "has neither a column 'results' (the list shown) nor 'item_id' (one row for each item). "
+                f"It has: {', '.join(table.columns)}",
+            )
+        take_columns(source, ITEM, need=("item_id",))
+        fields, extras = [name for name in table.columns if name not in SEARCH], ()
+    reserved = [name for name in (*extras, *fields) if name in MADE and name != "is_target"]
+    if reserved:
+        _refuse(source, f"column {reserved[0]!r} is one that the join makes. Rename or drop it")
+    rest = tuple(name for name in fields if name not in ITEM)
+    missing = tuple(name for name in SEARCH if name not in table.columns)
+    lacking = tuple(name for name in ("position", "score") if name not in fields)
+    return Layout(
+        nested, rest, extras, (*missing, *lacking), {name: paths.get(name, (name,)) for name in rest}
+    )
+
+
+def take_columns(source: Source, kinds: dict[str, Kind], need: tuple[str, ...]) -> dict[str, Any]:
+    """The known columns as Ibis expressions of one type each: text, float64, or microseconds in UTC.
+
+    A column that is not there becomes null, unless it is needed. Empty ids and NaN become null.
+    """
+    import ibis
+
+    table, taken = source.table, {}
+    for name, kind in kinds.items():
+        if name in table.columns:
+            taken[name] = _as_kind(source, name, table[name], kind)
+        elif name in need:
+            _refuse(source, f"has no column {name!r}{_say_part(name)}. It has: {', '.join(table.columns)}")
+        else:
+            taken[name] = ibis.null(_TYPES[kind])
+    return taken
+
+
+def take_item(source: Source, item: Any, layout: Layout) -> dict[str, Any]:
+    """The item's columns of one entry of `results`, or of one row: ids, position and score, other fields."""
+    import ibis
+
+    taken = {}
+    for name, kind in ITEM.items():
+        if name in layout.missing:
+            taken[name] = ibis.null(_TYPES[kind])
+        else:
+            taken[name] = _as_kind(source, name, item[name], kind)
+    for name in layout.fields:
+        taken[name] = _follow(item, layout.paths[name])
+    return taken
+
+
+def clean_position(position: Any) -> Any:
+    """A position as a whole number of 1 or more; null where it is none (text is refused before)."""
+    import ibis
+
+    if position.type().is_null():
+        return ibis.null("int64")
+    good = (position >= 1) & (position < 1e9)
+    if position.type().is_floating():
+        good = good & (position == position.floor())  # NaN is below nothing: 1e9 leaves it out
+    return good.ifelse(position, ibis.null(position.type())).cast("int64")
+
+
+def parse_seconds(length: Any, name: str) -> int:
+    """The whole seconds of 90, "90", "90s", "30m", "1h" or "2d".
+
+    >>> parse_seconds("1h", "window"), parse_seconds(30, "gap"), parse_seconds("90", "gap")
+    (3600, 30, 90)
+    """
+    if (
+        isinstance(length, int | float)
+        and not isinstance(length, bool)
+        and length >= 0
+        and length == length // 1
+    ):
+        return int(length)
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", length.lower()) if isinstance(length, str) else None
+    if found is None or found[2] not in UNITS:
+        raise BadInput(
+            f"{name} must be whole seconds, or a length such as '30s', '10m' or '1h'. Got {length!r}."
+        )
+    return int(found[1]) * UNITS[found[2] or "s"]
+
+
+_TYPES = {"id": "string", "text": "string", "number": "float64", "time": "timestamp(6)"}
+
+
+def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
+    import ibis
+
+    found = column.type()
+    if found.is_null():
+        return ibis.null(_TYPES[kind])
+    if kind == "id" and (found.is_string() or found.is_integer()):
+        return column.cast("string").nullif("")
+    if kind == "text" and found.is_string():
+        return column
+    if kind == "number" and found.is_numeric() and not found.is_boolean():
+        if name == "position":
+            return clean_position(column)
+        number = column.cast("float64")
+        return number.isnan().ifelse(ibis.null("float64"), number) if found.is_floating() else number
+    if kind == "time" and (found.is_timestamp() or found.is_date()):
+        return column.cast("timestamp(6)")
+    if name in source.table.columns and _is_empty(source, name):  # a type was guessed of no value at all
+        return ibis.null(_TYPES[kind])
+    _refuse(source, f"column {name!r} must be {WANTED[kind]}. Got {found}{_show_value(source, name)}. "
+            + _suggest_fix(name, found, kind))  # fmt: skip
+
+
+def _find_paths(source: Source) -> dict[str, tuple[str, ...]]:
+    """The item's fields, and where in an entry of `results` each lies."""
+    found = source.table["results"].type()
+    if not (found.is_array() and found.value_type.is_struct()):
+        _refuse(
+            source,
+            "column 'results' must be a list of objects such as {item_id, position, score}. "
+            f"Got {found}. Write one object for each item shown",
+        )
+    for name, kind in ITEM.items():
+        if name in found.value_type.names:
+            _as_field(source, name, found.value_type[name], kind)
+    paths: dict[str, tuple[str, ...]] = {}
+    for path in _list_paths(found.value_type):
+        name = ".".join(path)
+        if name in paths:
+            _refuse(source, f"results have a field {name!r} twice: by itself and in an object. Rename one")
+        paths[name] = path
+    return paths
+
+
+def _as_field(source: Source, name: str, found: Any, kind: Kind) -> None:
+    whole = found.is_string() or found.is_integer() if kind == "id" else found.is_numeric()
+    if not (whole or found.is_null()) or found.is_boolean():
+        _refuse(source, f"field {name!r} of results must be {WANTED[kind]}. Got {found}. "
+                + _suggest_fix(name, found, kind))  # fmt: skip
+
+
+def _suggest_fix(name: str, found: Any, kind: Kind) -> str:
+    """What to do about a column of the wrong type; what pandas is asked to do must work on that type."""
+    if kind == "text":
+        return "Write it as text, with null where there is none."
+    column = f"frame[{name!r}]"
+    if kind == "number":
+        return f"Write numbers, with null where there is none; pandas: pandas.to_numeric({column})."
+    if kind == "id":
+        how = f"{column}.astype(str)"
+        if found.is_floating():
+            how = f"{column}.astype('Int64').astype(str)"
+        elif found.is_binary():
+            how = f"{column}.str.decode('utf-8')"
+        return f"Write ids as text; pandas: {how}."
+    if found.is_numeric():
+        return (
+            f"Write timestamps in UTC; pandas, of seconds: pandas.to_datetime({column}, unit='s', utc=True)."
+        )
+    return f"Write timestamps in UTC; pandas: pandas.to_datetime({column}, utc=True, format='mixed')."
+
+
+def _is_empty(source: Source, name: str) -> bool:
+    counted = source.table.aggregate(n=source.table[name].count())
+    return int(source.ask(counted)["n"].iloc[0]) == 0
+
+
+def _show_value(source: Source, name: str) -> str:
+    """A value that is in the way, and where: the first row that has one."""
+    frame = source.ask(source.table.select(name).limit(1000))
+    for row, value in enumerate(frame[name].tolist(), 1):
+        if value is not None and value == value:
+            return f", such as {value!r} in row {row}"
+    return ""
+
+
+def _say_part(name: str) -> str:
+    parts = {
+        "search_id": ", which tells searches apart",
+        "time": ", when the search was made",
+        "query": ", what was typed",
+        "item_id": ", which item it was",
+        "action": ", such as click, cart or purchase",
+        "target_id": ", the item really meant",
+    }
+    return parts.get(name, "")
+
+
+def _name_paths(paths: list[str | PathLike[str]] | list[str]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _refuse(source: Source, problem: str) -> NoReturn:
+    raise BadFile(source.name, problem if problem.endswith(".") else problem + ".")

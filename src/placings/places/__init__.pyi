@@ -1,0 +1,16 @@
+from .engines.sqlite import SqliteEngine as SqliteEngine
+from .engines.sqlite import build_index as build_index
+from .engines.sqlite import measure_km as measure_km
+from .place import Engine as Engine
+from .place import Focus as Focus
+from .place import Hit as Hit
+from .place import Place as Place
+from .presets import choose_preset as choose_preset
+from .presets import find_features as find_features
+from .presets import list_unused as list_unused
+from .presets import place_features as place_features
+from .presets import thesis_features as thesis_features
+from .presets import write_features as write_features
+from .sources import read_geonames as read_geonames
+from .sources import read_places as read_places
+from .sources import read_source as read_source

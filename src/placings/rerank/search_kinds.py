@@ -1,0 +1,127 @@
+"""Kinds of searches that are known before anything is clicked: what a guard and the slices go by."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_offsets
+
+BANDS = ((3, 10), (11, 20), (21, 30), (31, 40))  # characters, as in Table 6.4 of the thesis
+UNKNOWN = "unknown"
+SHARED, HIDDEN = "shared", "hidden"
+FULL, PREFIX, WORDS, OTHER = "full name", "prefix", "words", "other"
+
+
+def describe_searches(rows: Any, offsets: ArrayLike) -> dict[str, AnyArray]:
+    """The kind of each search in each dimension whose columns are there, `{dimension: [searches]}`.
+
+    `rows` is a table or a dict of columns, the rows of a search together; what describes a search is taken
+    from its first row. Dimensions: `length` (band of the query's characters), `location` ("shared" or
+    "hidden"), `match` (the query is a whole name in the list, the start of one, its words begin words of
+    one, or none of these), `target`, `platform`. A missing text is "unknown".
+
+    >>> rows = {"query": ["haupt", "haupt"], "name": ["Hauptbahnhof", "Zoo"], "focus_lat": [49.0, 49.0],
+    ...         "focus_lon": [8.4, 8.4]}
+    >>> {name: values.tolist() for name, values in describe_searches(rows, [0, 2]).items()}
+    {'length': ['[3, 10]'], 'location': ['shared'], 'match': ['prefix']}
+    """
+    borders = np.asarray(offsets)
+    count = int(borders[-1]) if len(borders) else 0
+    borders = as_offsets(offsets, count)
+    if (np.diff(borders) == 0).any():
+        raise BadInput("a search without rows has nothing that describes it; leave it out.")
+    first = borders[:-1]
+    found: dict[str, AnyArray] = {}
+    if "query" in rows:
+        texts = [_as_text(value) for value in _take(rows, "query", first)]
+        found["length"] = np.array([name_band(len(text)) for text in texts], dtype=object)
+    if "focus_lat" in rows and "focus_lon" in rows:
+        there = _is_number(_take(rows, "focus_lat", first)) & _is_number(_take(rows, "focus_lon", first))
+        found["location"] = np.where(there, SHARED, HIDDEN).astype(object)
+    if "query" in rows and "name" in rows:
+        found["match"] = _describe_matches(rows, borders)
+    for name in ("target", "platform"):
+        if name in rows:
+            values = [_as_text(value) or UNKNOWN for value in _take(rows, name, first)]
+            found[name] = np.array(values, dtype=object)
+    return found
+
+
+def name_band(length: int) -> str:
+    """The band of a query's length in characters.
+
+    >>> name_band(2), name_band(10), name_band(41)
+    ('[0, 2]', '[3, 10]', '[41, …]')
+    """
+    if length < BANDS[0][0]:
+        return f"[0, {BANDS[0][0] - 1}]"
+    for low, high in BANDS:
+        if length <= high:
+            return f"[{low}, {high}]"
+    return f"[{BANDS[-1][1] + 1}, …]"
+
+
+@lru_cache(maxsize=1 << 18)
+def simplify_text(text: str) -> str:
+    """Without case, accents and more than one blank in a row.
+
+    >>> simplify_text("  Straße  É")
+    'strasse e'
+    """
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return " ".join("".join(letter for letter in parts if not unicodedata.combining(letter)).split())
+
+
+def _describe_matches(rows: Any, offsets: Ints) -> AnyArray:
+    names = _as_list(rows["name"])
+    cities = _as_list(rows["locality"]) if "locality" in rows else None
+    queries = _take(rows, "query", offsets[:-1])
+    found = []
+    for place, query in enumerate(queries):
+        text = simplify_text(_as_text(query))
+        start, stop = int(offsets[place]), int(offsets[place + 1])
+        known = [simplify_text(_as_text(name)) for name in names[start:stop]]
+        around = None if cities is None else [simplify_text(_as_text(city)) for city in cities[start:stop]]
+        found.append(_match(text, known, around))
+    return np.array(found, dtype=object)
+
+
+def _match(text: str, names: list[str], cities: list[str] | None) -> str:
+    if not text:
+        return OTHER
+    if text in names:
+        return FULL
+    if any(name.startswith(text) for name in names):
+        return PREFIX
+    words = text.split()
+    for place, name in enumerate(names):
+        tokens = f"{name} {cities[place]}".split() if cities is not None else name.split()
+        if all(any(token.startswith(word) for token in tokens) for word in words):
+            return WORDS
+    return OTHER
+
+
+def _take(rows: Mapping[str, Any], name: str, places: Ints) -> list[Any]:
+    values = rows[name]
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    return list(np.asarray(values, dtype=object)[places].tolist())
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values.tolist()) if hasattr(values, "tolist") else list(values)
+
+
+def _as_text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _is_number(values: list[Any]) -> Bools:
+    numbers: Floats = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.isfinite(numbers)

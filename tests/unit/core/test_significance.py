@@ -1,0 +1,159 @@
+"""Intervals and tests against arithmetic by hand, scipy, and all sign assignments."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from placings.core import statistics as significance
+from placings.core.errors import BadInput
+from placings.core.statistics import (
+    adjust_holm,
+    bootstrap_means,
+    compare_pairs,
+    flip_signs,
+    mean_known,
+    measure_effect,
+)
+
+
+def test_holm_by_hand() -> None:
+    # sorted 0.01, 0.02, 0.03, 0.20: 4·0.01, 3·0.02, max(0.06, 2·0.03), max(0.06, 1·0.20)
+    assert adjust_holm([0.03, 0.01, 0.20, 0.02]) == pytest.approx([0.06, 0.04, 0.20, 0.06])
+    assert adjust_holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])  # 2·0.5, then not below it
+
+
+def test_holm_leaves_nan_out_of_the_family_and_keeps_the_shape() -> None:
+    adjusted = adjust_holm([[0.01, np.nan], [0.04, 0.03]])
+    assert adjusted.shape == (2, 2)
+    assert np.isnan(adjusted[0, 1])
+    assert adjusted[~np.isnan(adjusted)] == pytest.approx([0.03, 0.06, 0.06])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_queries_are_tested_over_all_sign_assignments(seed: int) -> None:
+    differences = np.random.default_rng(seed).normal(0.2, 1.0, 9)
+    seen = abs(differences.sum())
+    sums = [abs(np.dot(signs, differences)) for signs in itertools.product([1, -1], repeat=9)]
+    exact = sum(total >= seen - 1e-9 for total in sums) / 2**9
+    assert flip_signs(differences[:, None])[0] == exact
+    drawn = flip_signs(differences[:, None], permutations=500)[0]  # 2^9 = 512 are too many: drawn
+    assert drawn == pytest.approx(exact, abs=0.08)
+
+
+def test_a_drawn_p_value_is_one_plus_count_over_one_plus_draws() -> None:
+    differences = np.full((40, 1), 0.5)  # only +++… and −−−… are as far from 0: nothing of it is drawn
+    assert flip_signs(differences, permutations=99)[0] == 1 / 100
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(0.1, 1.0, (50, 3))
+    whole = flip_signs(values, permutations=400), *bootstrap_means(values, draws=300)
+    monkeypatch.setattr(significance, "CHUNK", 56 * 10)  # 11 draws at a time
+    parts = flip_signs(values, permutations=400), *bootstrap_means(values, draws=300)
+    assert np.array_equal(whole[0], parts[0])
+    assert np.allclose(whole[1:], parts[1:], rtol=1e-12)
+
+
+def test_zero_and_missing_differences_have_no_say() -> None:
+    plain = np.array([0.3, -0.1, 0.2])
+    padded = np.array([0.3, 0.0, -0.1, np.nan, 0.2])
+    assert flip_signs(padded[:, None])[0] == flip_signs(plain[:, None])[0] == 4 / 8  # ±0.6 and ±0.4 of 8
+    nothing = np.array([[0.0, np.nan], [0.0, np.nan]])
+    assert flip_signs(nothing)[0] == 1.0
+    assert np.isnan(flip_signs(nothing)[1])
+
+
+def test_the_randomisation_test_keeps_its_level_when_nothing_differs() -> None:
+    noise = np.random.default_rng(1).normal(0.0, 1.0, (30, 400))
+    rejected = (flip_signs(noise, permutations=999) <= 0.05).mean()
+    assert 0.02 < rejected < 0.08
+
+
+def test_the_t_test_is_scipys() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.random((25, 4)), rng.random((25, 4))
+    assert compare_pairs(first - second) == pytest.approx(stats.ttest_rel(first, second).pvalue, rel=1e-12)
+    gap = first - second
+    gap[3, 0] = np.nan
+    expected = stats.ttest_1samp(np.delete(gap[:, 0], 3), 0.0).pvalue
+    assert compare_pairs(gap)[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_constant_differences_are_answered_without_a_warning() -> None:
+    columns = np.array([[0.0, 0.1, 0.1 + 1e-17, np.nan], [0.0, 0.1, 0.1, 0.2], [0.0, 0.1, 0.1, np.nan]])
+    assert compare_pairs(columns)[:3].tolist() == [1.0, 0.0, 0.0]
+    assert np.isnan(compare_pairs(columns)[3])
+    assert measure_effect(columns)[:2].tolist() == [0.0, np.inf]
+    assert np.isnan(measure_effect(columns)[3])
+
+
+def test_the_effect_is_mean_over_deviation() -> None:
+    differences = np.array([0.1, 0.4, -0.2, 0.3])
+    assert measure_effect(differences[:, None])[0] == pytest.approx(
+        differences.mean() / differences.std(ddof=1)
+    )
+
+
+def test_the_bootstrap_covers_the_mean_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    hits = []
+    for seed in range(200):
+        sample = rng.beta(2.0, 1.0, (60, 1))
+        low, high = bootstrap_means(sample, draws=200, level=0.9, random_state=seed)
+        hits.append(low[0] <= 2 / 3 <= high[0])
+    assert 0.82 < np.mean(hits) < 0.96
+
+
+def test_the_bootstrap_is_about_the_normal_interval_and_repeats_by_seed() -> None:
+    values = np.random.default_rng(0).normal(5.0, 2.0, (400, 1))
+    low, high = bootstrap_means(values, draws=4000, random_state=3)
+    width = 1.96 * values.std() / 20
+    assert low[0] == pytest.approx(values.mean() - width, abs=0.03)
+    assert high[0] == pytest.approx(values.mean() + width, abs=0.03)
+    again = bootstrap_means(values, draws=4000, random_state=3)
+    assert (low[0], high[0]) == (again[0][0], again[1][0])
+    assert low[0] != bootstrap_means(values, draws=4000, random_state=4)[0][0]
+
+
+def test_every_column_sees_the_same_draws_and_only_its_own_queries() -> None:
+    values = np.random.default_rng(0).random((30, 1))
+    twice = np.concatenate([values, values, np.full((30, 1), np.nan)], axis=1)
+    low, high = bootstrap_means(twice, draws=100)
+    assert low[0] == pytest.approx(low[1], rel=1e-12)  # another column of the product of matrices
+    assert np.isnan([low[2], high[2]]).all()
+    unscored = np.concatenate([values, np.full((5, 1), np.nan)])
+    assert bootstrap_means(unscored, draws=100)[0][0] == pytest.approx(low[0], rel=1e-12)
+
+
+def test_no_draws_no_interval() -> None:
+    low, high = bootstrap_means(np.ones((3, 2)), draws=0)
+    assert np.isnan([*low, *high]).all()
+    assert np.isnan(bootstrap_means(np.full((3, 1), np.nan))[0]).all()
+
+
+def test_means_leave_out_what_is_missing() -> None:
+    assert mean_known(np.array([[1.0, np.nan], [3.0, np.nan]]))[0] == 2.0
+    assert np.isnan(mean_known(np.full((2, 1), np.nan))).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bootstrap_means(np.ones((2, 1)), draws=-1), "bootstrap must be a whole number of 0 or more"),
+        (
+            lambda: bootstrap_means(np.ones((2, 1)), level=1.0),
+            "level must be a number between 0 and 1. Got 1.0",
+        ),
+        (
+            lambda: flip_signs(np.ones((2, 1)), permutations=0),
+            "permutations must be a whole number of 1 or more",
+        ),
+    ],
+)
+def test_bad_settings_are_named(call, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        call()

@@ -1,0 +1,206 @@
+"""A re-ranker: one live request equals the batch, the guard is heeded, and what is saved comes back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from towns import TownEngine, make_towns
+
+from placings.core.errors import BadBundle, BadInput
+from placings.logs.histories import add_past_clicks
+from placings.places.place import Engine, Hit
+from placings.places.presets import place_features
+from placings.rankers.linear import LinearRanker
+from placings.rerank.guard import Guard, Verdict, fit_guard
+from placings.rerank.reranker import Reranker, describe_hit, load_reranker
+from placings.rerank.search_kinds import describe_searches
+from placings.simulate.places_log import simulate_log
+
+pd = pytest.importorskip("pandas")
+PLACES = make_towns()
+MOMENT = datetime(2024, 5, 3, 8, 30)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Any:
+    frame = simulate_log(PLACES, TownEngine(PLACES), 250, k=20, random_state=0).to_rows()
+    return frame[frame.groupby("search_id")["item_id"].transform("size") > 1].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def plain(rows: Any) -> Reranker:
+    features = place_features().fit(rows)
+    return Reranker(features, LinearRanker().fit(features.to_ranking(rows)))
+
+
+@pytest.fixture(scope="module")
+def guarded(rows: Any, plain: Reranker) -> Reranker:
+    data = plain.features.to_ranking(rows)
+    engine = -rows["position"].to_numpy(dtype=float)
+    context = {"length": describe_searches(rows, data.offsets)["length"]}
+    worse = -plain.ranker.predict(data)  # a model that is wrong everywhere is used nowhere
+    return Reranker(plain.features, plain.ranker, fit_guard(worse, engine, data.y, data.offsets, context))
+
+
+def find_hits(text: str = "kaiser", k: int = 20) -> list[Hit]:
+    return TownEngine(PLACES).search(text, focus=(49.0, 8.4), k=k)
+
+
+def test_a_live_request_gives_the_order_of_the_batch(plain: Reranker) -> None:
+    hits = find_hits()
+    assert len(hits) > 3
+    table = pd.DataFrame([describe_hit(hit) for hit in hits]).assign(
+        search_id="s", query="kaiser", time=np.datetime64(MOMENT), focus_lat=49.0, focus_lon=8.4, label=0.0,
+        target="origin", platform="ios",
+    )  # fmt: skip
+    order = np.argsort(-plain.score(table), kind="stable")
+    found = plain.rerank("kaiser", hits, focus=(49.0, 8.4), time=MOMENT, target="origin", platform="ios")
+    assert [hit.place.id for hit in found] == [hits[row].place.id for row in order]
+    assert {hit.rank for hit in found} == {hit.rank for hit in hits}  # the engine's ranks stay readable
+    assert [hit.rank for hit in found] != sorted(hit.rank for hit in hits)
+
+
+def test_times_with_a_zone_are_the_same_moment(plain: Reranker) -> None:
+    hits = find_hits()
+    berlin = MOMENT.replace(tzinfo=UTC).astimezone(timezone(timedelta(hours=2)))
+    assert plain.rerank("kaiser", hits, time=berlin) == plain.rerank("kaiser", hits, time=MOMENT)
+    with pytest.raises(BadInput, match="time must be a datetime. Got '2024'"):
+        plain.rerank("kaiser", hits, time="2024")  # type: ignore[arg-type]
+
+
+def test_the_guard_keeps_the_engines_order(guarded: Reranker, plain: Reranker) -> None:
+    hits = find_hits()
+    assert guarded.rerank("kaiser", hits, time=MOMENT) == hits
+    assert plain.rerank("kaiser", hits, time=MOMENT) != hits
+
+
+def test_lists_of_one_or_none_come_back_as_they_are(plain: Reranker) -> None:
+    assert plain.rerank("kaiser", []) == []
+    assert plain.rerank("kaiser", find_hits(k=1)) == find_hits(k=1)
+
+
+def test_an_engine_with_a_re_ranker_is_an_engine(plain: Reranker) -> None:
+    engine = plain.wrap(TownEngine(PLACES))
+    assert isinstance(engine, Engine)
+    found = engine.search("kaiser", focus=(49.0, 8.4), k=3)
+    assert len(found) == 3
+    assert {hit.place.id for hit in engine.search("kaiser", k=40)} == {
+        hit.place.id for hit in TownEngine(PLACES).search("kaiser", k=40)
+    }
+
+
+@pytest.mark.parametrize("which", ["plain", "guarded"])
+def test_what_is_saved_ranks_the_same_when_loaded(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    reranker: Reranker = request.getfixturevalue(which)
+    reranker.save(tmp_path / "kept", metrics={"mrr": 0.5})
+    back = load_reranker(tmp_path / "kept")
+    assert back.rerank("kaiser", find_hits(), time=MOMENT) == reranker.rerank(
+        "kaiser", find_hits(), time=MOMENT
+    )
+    assert (back.guard is None) == (reranker.guard is None)
+
+
+def test_clicks_of_the_past_are_used_live_and_kept(rows: Any, tmp_path: Path) -> None:
+    known = add_past_clicks(rows, rows)
+    features = place_features().fit(known)
+    assert "log_past_clicks" in features.names
+    loved = find_hits()[-1].place.id
+    never = Reranker(features, LinearRanker().fit(features.to_ranking(known)))
+    often = Reranker(features, never.ranker, clicks={loved: 500})
+    ranks = [
+        [hit.place.id for hit in each.rerank("kaiser", find_hits())].index(loved) for each in (never, often)
+    ]
+    assert ranks[0] != ranks[1]
+    often.save(tmp_path / "kept")
+    assert load_reranker(tmp_path / "kept").clicks == {loved: 500}
+
+
+def test_a_model_that_was_exchanged_is_refused(plain: Reranker, rows: Any, tmp_path: Path) -> None:
+    plain.save(tmp_path / "kept")
+    other = LinearRanker(C=0.01).fit(plain.features.to_ranking(rows))
+    other.save(tmp_path / "kept" / "model")
+    with pytest.raises(BadBundle):
+        load_reranker(tmp_path / "kept")
+
+
+def test_a_changed_features_file_is_refused(plain: Reranker, tmp_path: Path) -> None:
+    plain.save(tmp_path / "kept")
+    file = tmp_path / "kept" / "reranker" / "place_features.json"
+    file.write_text(file.read_text().replace(": ", ":  ", 1))
+    with pytest.raises(BadBundle, match=r"place_features.json"):
+        load_reranker(tmp_path / "kept")
+
+
+def test_a_feature_on_any_field_of_a_place_has_its_value_live(rows: Any) -> None:
+    from dataclasses import replace as change
+
+    from placings.features.number import Number
+    from placings.features.spec import FeatureSet
+
+    known = rows.assign(stars=np.arange(len(rows)) % 5 + 1.0, country="DE")
+    features = FeatureSet([Number("stars", ("raw",))]).fit(known)
+    reranker = Reranker(features, LinearRanker().fit(features.to_ranking(known)))
+    hits = [
+        Hit(change(hit.place, fields={"stars": float(stars), "name": "not this one"}), hit.score, hit.rank)
+        for stars, hit in zip((1, 5, 3), find_hits(), strict=False)
+    ]
+    assert describe_hit(hits[1])["stars"] == 5.0
+    assert describe_hit(hits[1])["name"] == hits[1].place.name
+    assert describe_hit(hits[1])["country"] == hits[1].place.country
+    table = pd.DataFrame([describe_hit(hit) for hit in hits]).assign(search_id="s", label=0.0)
+    order = np.argsort(-reranker.score(table), kind="stable")
+    found = reranker.rerank("kaiser", hits, time=MOMENT)
+    assert [hit.place.id for hit in found] == [hits[row].place.id for row in order]
+    assert {hit.place.fields["stars"] for hit in (found[0], found[-1])} == {1.0, 5.0}
+
+
+def test_an_engine_in_front_tells_the_re_ranker_all_that_it_is_told(
+    plain: Reranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    order = Reranker.order
+
+    def listen(self: Reranker, context: Any, items: Any) -> Any:
+        asked.append(dict(context))
+        return order(self, context, items)
+
+    monkeypatch.setattr(Reranker, "order", listen)
+    plain.wrap(TownEngine(PLACES)).search(
+        "kaiser", (49.0, 8.4), 5, time=MOMENT, target="origin", platform="ios", context={"surface": "map"}
+    )
+    assert asked == [
+        {"query": "kaiser", "time": MOMENT, "target": "origin", "platform": "ios", "focus_lat": 49.0,
+         "focus_lon": 8.4, "surface": "map"}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by", "bad", "good"), [("target", "origin", "destination"), ("platform", "ios", "web")]
+)
+def test_a_guards_verdict_on_target_and_platform_counts_live(
+    by: str, bad: str, good: str, plain: Reranker
+) -> None:
+    overall = Verdict("all", "all", 200, 0.1, 0.1, 0.05, 1.0)
+    kinds = (Verdict(by, bad, 100, -0.2, -0.2, -0.3, 0.0), Verdict(by, good, 100, 0.2, 0.2, 0.1, 1.0))
+    wrapped = Reranker(plain.features, plain.ranker, Guard(overall, kinds)).wrap(TownEngine(PLACES))
+
+    def find_ranks(value: str) -> list[int]:
+        found = wrapped.search("kaiser", (49.0, 8.4), time=MOMENT, **{by: value})  # type: ignore[arg-type]
+        return [hit.rank for hit in found]
+
+    engine = [hit.rank for hit in find_hits(k=40)]
+    assert find_ranks(bad) == engine
+    assert find_ranks(good) != engine
+
+
+def test_another_digest_is_refused(plain: Reranker, tmp_path: Path) -> None:
+    digest = plain.save(tmp_path / "kept")
+    assert load_reranker(tmp_path / "kept", digest=digest).features.names == plain.features.names
+    with pytest.raises(BadBundle, match="not the bundle that was pinned"):
+        load_reranker(tmp_path / "kept", digest="0" * 64)

@@ -1,0 +1,121 @@
+"""What users relied on before issue 13 stays: flags, exit codes, keys, numbers, names.
+
+The expected values are in tests/fixtures/frozen; tests/fixtures/make_frozen.py wrote them, and is run again
+only where a change is meant. Additions are no fault. Only what users see is used: the terminal and `placings`.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import frozen_surface as surface
+
+HOME = Path(__file__).parents[1] / "fixtures" / "frozen"
+
+
+def read_frozen(name: str) -> Any:
+    return json.loads((HOME / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def tell(faults: list[str]) -> str:
+    return "\n".join(["", *faults, "(meant? see tests/fixtures/make_frozen.py)"])
+
+
+# -- commands ----------------------------------------------------------------------------------------------
+
+
+def test_every_command_flag_and_default_is_still_there() -> None:
+    frozen = read_frozen("commands")
+    assert len(frozen) == 38
+    assert (faults := surface.compare_commands(frozen, surface.describe_commands())) == [], tell(faults)
+
+
+def test_a_lost_or_changed_flag_is_named() -> None:
+    frozen = read_frozen("commands")
+    changed = copy.deepcopy(frozen)
+    del changed["placings cache path"]
+    del changed["placings fit"]["--ranker"]
+    changed["placings demo"]["--seed"]["default"] = 1
+    changed["placings places search"]["--hits"]["spellings"].remove("-k")
+    changed["placings places study"]["--clicks"]["choices"].remove("trust")
+    changed["placings places study"]["--k"]["min"] = 11
+    changed["placings inspect"]["--new"] = {**changed["placings inspect"]["--fold"], "required": True}
+    assert sorted(surface.compare_commands(frozen, changed)) == [
+        "placings cache path: the command is gone",
+        "placings demo --seed: default was 0, now is 1",
+        "placings fit --ranker: the option is gone",
+        "placings inspect --new: a new option is required; old scripts do not give it",
+        "placings places search --hits: no longer answers to -k",
+        "placings places study --clicks: no longer takes trust",
+        "placings places study --k: min was 10, now is 11",
+    ]
+
+
+def test_a_renamed_flag_with_its_old_name_as_an_alias_and_a_new_flag_are_fine() -> None:
+    frozen = read_frozen("commands")
+    changed = copy.deepcopy(frozen)
+    moved = changed["placings places search"].pop("--near")
+    changed["placings places search"]["--focus"] = {**moved, "spellings": ["--focus", "--near"]}
+    changed["placings inspect"]["--new"] = changed["placings inspect"]["--fold"]
+    changed["placings rerank"] = {}
+    assert surface.compare_commands(frozen, changed) == []
+
+
+# -- names and imports -------------------------------------------------------------------------------------
+
+
+def test_every_public_name_still_takes_what_it_took() -> None:
+    frozen = read_frozen("names")
+    assert {"evaluate", "NeuralRanker", "NeuralRanker.fit", "RankingData.split"} <= set(frozen)
+    assert (faults := surface.compare_names(frozen, surface.describe_names())) == [], tell(faults)
+
+
+def test_a_lost_or_changed_parameter_is_named() -> None:
+    def old(a, b=1, *, c=None, d="x", e=0): ...
+    def new(b=1, a=0, *, c=2, e, f): ...
+    def grown(a=0, b=1, f=None, *, c=None, d="x", e=0, g=3): ...
+
+    was = surface.describe_signature(old)
+    assert list(surface.compare_signatures(was, surface.describe_signature(grown))) == []
+    assert list(surface.compare_signatures(was, surface.describe_signature(new))) == [
+        "c=None became 2",
+        "the parameter d is gone",
+        "e had the default 0, now must be given",
+        "the order of arguments was a, b, now is b, a",
+        "the new parameter f has no default; old calls do not give it",
+    ]
+    assert surface.compare_names({"lost": was, "kept": None}, {"kept": None}) == ["pg.lost is gone"]
+
+
+def test_every_import_path_that_was_documented_still_works() -> None:
+    """One may warn that it moved; it must not fail."""
+    frozen = read_frozen("imports")
+    assert len(frozen) > 100
+    assert (faults := find_lost_imports(frozen)) == [], tell(faults)
+
+
+def find_lost_imports(pairs: list[tuple[str, str]]) -> list[str]:
+    faults = []
+    for module, name in pairs:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            try:
+                # as `from module import name` does it: an attribute, or a module of that name
+                found = importlib.import_module(module)
+                if name and not hasattr(found, name):
+                    importlib.import_module(f"{module}.{name}")
+            except ImportError as error:
+                faults.append(
+                    f"from {module} import {name}: {error}" if name else f"import {module}: {error}"
+                )
+    return faults
+
+
+def test_a_lost_import_path_is_named() -> None:
+    found = find_lost_imports([("placings", "read"), ("placings", "cli"), ("placings", "nowhere")])
+    assert found == ["from placings import nowhere: No module named 'placings.nowhere'"]

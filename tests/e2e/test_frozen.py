@@ -1,7 +1,8 @@
 """What users relied on before issue 13 stays: flags, exit codes, keys, numbers, names.
 
 The expected values are in tests/fixtures/frozen; tests/fixtures/make_frozen.py wrote them, and is run again
-only where a change is meant. Additions are no fault. Only what users see is used: the terminal and `placings`.
+only where a change is meant. Additions are no fault. Only what users see is used here: the terminal, and
+the names that `placings` itself has.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import copy
 import importlib
 import json
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import frozen_runs as runs
 import frozen_surface as surface
+import pytest
 
 HOME = Path(__file__).parents[1] / "fixtures" / "frozen"
 
@@ -64,6 +68,84 @@ def test_a_renamed_flag_with_its_old_name_as_an_alias_and_a_new_flag_are_fine() 
     changed["placings inspect"]["--new"] = changed["placings inspect"]["--fold"]
     changed["placings rerank"] = {}
     assert surface.compare_commands(frozen, changed) == []
+
+
+# -- what commands print and write -------------------------------------------------------------------------
+
+# Linear models are solved and means are added in another order on another CPU: 1e-4 of a number, and 1e-6 of
+# those that are zero but for rounding.
+CLOSE = {"relative": 1e-4, "absolute": 1e-6}
+# Trees and networks may split or step otherwise from such a difference on; their tables show three digits.
+NEAR = {"relative": 0.0, "absolute": 1e-3}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with runs.stand_in(tmp_path):
+        runs.make_files(tmp_path)
+        yield tmp_path
+
+
+def find_changes(chosen: tuple[runs.Run, ...], frozen: dict[str, Any], **tolerance: float) -> list[str]:
+    assert [each.line for each in chosen] == list(frozen)
+    faults = []
+    for each in chosen:
+        faults += runs.compare(frozen[each.line], runs.record(each), f"placings {each.line}", **tolerance)
+    return faults
+
+
+@pytest.mark.usefixtures("folder")
+def test_small_runs_exit_print_and_write_what_they_did() -> None:
+    assert (faults := find_changes(runs.RUNS, read_frozen("runs"), **CLOSE)) == [], tell(faults)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_longer_runs_exit_print_and_write_what_they_did() -> None:
+    assert (faults := find_changes(runs.LONG_RUNS, read_frozen("long_runs"), **NEAR)) == [], tell(faults)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("each", runs.STUDIES, ids=lambda each: "-".join(each.line.split()[:2]))
+def test_a_small_study_gives_the_numbers_that_it_gave(each: runs.Run) -> None:
+    frozen = read_frozen("studies")[each.line]
+    faults = list(runs.compare(frozen, runs.record(each), f"placings {each.line}", **NEAR))
+    assert faults == [], tell(faults)
+
+
+def test_a_lost_key_and_a_changed_value_are_named() -> None:
+    was = {"mrr": 0.5, "n": [1, 2], "name": "a", "kept": None, "rule": "<prose>"}
+    now = {"mrr": 0.50001, "n": [1, 3], "rule": "<prose>", "kept": False, "more": 1}
+    assert list(runs.compare(was, now, "run", **CLOSE)) == [
+        "run › n[1]: was 2, now is 3",
+        "run: the key 'name' is gone",
+        "run › kept: was None, now is False",
+    ]  # 0.50001 is 2e-5 of 0.5 away
+
+
+def test_long_lists_are_frozen_by_their_ends_and_means() -> None:
+    rows = [{"x": float(number), "name": "a"} for number in range(11)]
+    short = runs.simplify(rows, "/tmp/here")
+    assert (short["items"], short["last"], short["means"]) == (11, rows[-1], {"x": 55 / 11})
+    assert runs.simplify({"seconds": 1.5, "path": "/tmp/here/a.txt"}, "/tmp/here") == {
+        "seconds": "<its own>",
+        "path": "<folder>/a.txt",
+    }
+
+
+def test_every_command_is_run_with_its_values_or_listed_here() -> None:
+    lines = [each.line for each in (*runs.RUNS, *runs.LONG_RUNS, *runs.STUDIES) if each.code in (0, 3)]
+    groups = {
+        "placings",
+        *(f"placings {name}" for name in ("log", "coverage", "places", "reproduce", "cache")),
+    }
+    never = {
+        command
+        for command in set(read_frozen("commands")) - groups
+        if not any(f"placings {line} ".startswith(f"{command} ") for line in lines)
+    }
+    assert never == set()
 
 
 # -- names and imports -------------------------------------------------------------------------------------

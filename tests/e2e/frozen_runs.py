@@ -1,7 +1,7 @@
 """Small runs of the commands: what each exits with, prints for machines and writes, as plain data.
 
-The files are generated here, with `placings` itself and its terminal. Every run happens in one folder, in order:
-later ones read what earlier ones wrote.
+The files are generated here, with `placings` itself and its terminal. Every run happens in one folder, in
+order: later ones read what earlier ones wrote.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ RUNS = (
     Run("fit train.txt --ranker ridge --valid vali.txt --test test.txt --out runs/ridge --json", "json",
         ("runs/ridge/*",)),
     Run("fit train.txt --ranker ranksvm --valid-share 0.25 --seed 1 --out runs/svm --json", "json"),
-    Run("fit train.txt --ranker lightgbm --set rounds=5 --set leaves=4 --valid vali.txt --out runs/trees --json",
-        "json"),
+    Run("fit train.txt --ranker lightgbm --set rounds=5 --set leaves=4 --valid vali.txt --out runs/trees"
+        " --json", "json"),
     Run("fit train.parquet --qid search_id --label label --ranker lightgbm --set rounds=5 --set leaves=4"
         " --out runs/shop --json", "json"),
     Run("predict runs/ridge/model test.txt", "csv"),
@@ -82,8 +82,8 @@ RUNS = (
     Run("evaluate test.txt --model runs/ridge/model --json", "json"),
     Run("evaluate test.txt --scores scores.csv --metrics ndcg@5,mrr,ndcg@2 --by list_size --empty zero"
         " --bootstrap 50 --json", "json"),
-    Run("compare test.txt --model a=runs/ridge/model --model b=runs/svm/model --scores c=scores.csv --baseline a"
-        " --bootstrap 50 --json", "json"),
+    Run("compare test.txt --model a=runs/ridge/model --model b=runs/svm/model --scores c=scores.csv"
+        " --baseline a --bootstrap 50 --json", "json"),
     Run("compare train.txt --rankers ridge,ranksvm --folds 3 --baseline ridge --bootstrap 50"
         " --out runs/compared --json", "json", ("runs/compared/*.json",)),
     Run("tune train.txt --ranker ridge --trials 3 --folds 2 --seed 1 --out runs/tuned --json", "json",
@@ -96,8 +96,8 @@ RUNS = (
         writes=("log/searches.parquet", "log/actions.parquet", "log/truth.parquet")),
     Run("log join log/searches.parquet log/actions.parquet --truth log/truth.parquet --unsuccessful negatives"
         " --out rows.parquet --json", "json", ("rows.parquet",)),
-    Run("log join log/searches.parquet log/actions.parquet --group query --out grouped.parquet --json", "json",
-        ("grouped.parquet",)),
+    Run("log join log/searches.parquet log/actions.parquet --group query --out grouped.parquet --json",
+        "json", ("grouped.parquet",)),
     Run("log features rows.parquet --out places_data.parquet --save features.json",
         writes=("places_data.parquet",)),
     Run("log features grouped.parquet --preset features.json --out again.parquet", writes=("again.parquet",)),
@@ -105,7 +105,8 @@ RUNS = (
     Run("log simulate-shop shop --days 6 --searches 30 --broken 0.05 --seed 1 --form jsonl.gz"),
     Run("log join shop/searches.jsonl.gz shop/actions.jsonl.gz --grade click=1 --grade purchase=4"
         " --out shop_rows.parquet --json", "json", ("shop_rows.parquet",)),
-    Run("log features shop_rows.parquet --preset shop --out shop_data.parquet", writes=("shop_data.parquet",)),
+    Run("log features shop_rows.parquet --preset shop --out shop_data.parquet",
+        writes=("shop_data.parquet",)),
     # logs from elsewhere
     Run("log import ubi_queries.ndjson ubi_events.ndjson --out ubi --json", "json", ("ubi/*.parquet",)),
     Run("log import judgements.csv --out judged_rows.parquet --json", "json", ("judged_rows.parquet",)),
@@ -158,8 +159,8 @@ RUNS = (
 
 # those that need PyTorch's or matplotlib's long imports
 LONG_RUNS = (
-    Run("fit train.txt --ranker neural --set steps=3 --set hidden=[4] --set device=cpu --out runs/neural --json",
-        "json"),
+    Run("fit train.txt --ranker neural --set steps=3 --set hidden=[4] --set device=cpu --out runs/neural"
+        " --json", "json"),
     Run("export runs/neural/model ranker.onnx --json", "json"),
     Run("places index places.jsonl places.db"),
     Run("log simulate-places places.db log --searches 120 --k 10 --seed 1"),
@@ -169,8 +170,9 @@ LONG_RUNS = (
 
 # the documents' studies and the demo, as small as they go
 STUDIES = (
-    Run("places study --places places.jsonl --searches 300 --k 10 --quick --out study --json", "json"),
+    Run("places study --places places.jsonl --searches 600 --k 10 --quick --out study --json", "json"),
     Run("demo --places places.jsonl --searches 300 --seed 3 --out demo", writes=("demo/demo.json",)),
+    Run("demo --out documented", writes=("documented/demo.json",)),  # as documented: two minutes
     Run("reproduce table1 train.txt --methods raw,log1p,mixture --seeds 1 --folds 1, --steps 20 --lr 0.1"
         " --set hidden=[8] --device cpu --out table1 --json", "json"),
     Run("reproduce coverage-drop --parts generated --rankers ridge --queries 40 --draws 2 --retrained 1"
@@ -226,10 +228,14 @@ def write_events(folder: Path) -> None:
 
 
 def write_imports(folder: Path) -> None:
-    query = {"query_id": "q1", "user_query": "red shoes", "client_id": "c", "query_response_hit_ids": ["a", "b"],
-             "timestamp": "2024-11-07T03:09:29.510Z"}  # fmt: skip
-    click = {"action_name": "click", "query_id": "q1", "session_id": "s", "timestamp": 1730948975000,
-             "event_attributes": {"object": {"object_id": "b"}, "position": {"ordinal": 2}}}  # fmt: skip
+    query = {
+        "query_id": "q1", "user_query": "red shoes", "client_id": "c",
+        "query_response_hit_ids": ["a", "b"], "timestamp": "2024-11-07T03:09:29.510Z",
+    }  # fmt: skip
+    click = {
+        "action_name": "click", "query_id": "q1", "session_id": "s", "timestamp": 1730948975000,
+        "event_attributes": {"object": {"object_id": "b"}, "position": {"ordinal": 2}},
+    }  # fmt: skip
     (folder / "ubi_queries.ndjson").write_text(json.dumps(query) + "\n")
     (folder / "ubi_events.ndjson").write_text(json.dumps(click) + "\n")
     (folder / "judgements.csv").write_text("query,docid,rating\nred shoes,a,3\nred shoes,b,1\n")
@@ -296,7 +302,7 @@ def record(each: Run) -> dict[str, Any]:
 # What each run and each machine has of its own; only that the key is there is frozen.
 OWN = {
     "began", "bytes", "created", "digest", "fingerprint", "id", "machine", "seal", "sha256",
-    "seconds", "started", "versions",
+    "seconds", "started", "used", "versions",
 }  # fmt: skip
 LONGEST = 8
 

@@ -105,9 +105,14 @@ def test_longer_runs_exit_print_and_write_what_they_did() -> None:
     assert (faults := find_changes(runs.LONG_RUNS, read_frozen("long_runs"), **NEAR)) == [], tell(faults)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("each", runs.STUDIES, ids=lambda each: "-".join(each.line.split()[:2]))
+@pytest.mark.parametrize(
+    "each",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each.slow else (), id=each.line.partition(" --")[0])
+        for each in runs.STUDIES
+    ],
+)
 def test_a_small_study_gives_the_numbers_that_it_gave(each: runs.Run) -> None:
     frozen = read_frozen("studies")[each.line]
     faults = list(runs.compare(frozen, runs.record(each), f"placings {each.line}", **NEAR))
@@ -128,9 +133,12 @@ def test_long_lists_are_frozen_by_their_ends_and_means() -> None:
     rows = [{"x": float(number), "name": "a"} for number in range(11)]
     short = runs.simplify(rows, "/tmp/here")
     assert (short["items"], short["last"], short["means"]) == (11, rows[-1], {"x": 55 / 11})
-    assert runs.simplify({"seconds": 1.5, "path": "/tmp/here/a.txt"}, "/tmp/here") == {
+    own = {"seconds": 1.5, "path": "/tmp/here/a.txt", "used": 1794840155.8, "id": "Zoo"}
+    assert runs.simplify(own, "/tmp/here") == {
         "seconds": "<its own>",
         "path": "<folder>/a.txt",
+        "used": "<its own>",
+        "id": "Zoo",
     }
 
 

@@ -573,15 +573,16 @@ def walk(step: str, folder: Path) -> Facts:
             importlib.import_module(name)
     seen: set[CodeType] = set()
 
-    def note(frame: FrameType, event: str, argument: object) -> None:  # returns None: no line is traced
-        seen.add(frame.f_code)
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            seen.add(frame.f_code)
 
-    threading.settrace(note)
-    sys.settrace(note)
+    threading.setprofile(note)
+    sys.setprofile(note)
     try:
         go(folder)
     finally:
-        sys.settrace(None)
+        sys.setprofile(None)
     home = Path(placings.__file__).parent
     entered = {
         f"{_name_module(home, Path(code.co_filename))}:{code.co_qualname}"

@@ -13,11 +13,14 @@ from placings.evaluation import permute_importance as permute_importance
 from placings.evaluation import rank_importance as rank_importance
 from placings.evaluation import scorer as scorer
 from placings.evaluation import tune as tune
+from placings.features import FeatureSet as FeatureSet
 from placings.feco import Coverage as Coverage
 from placings.feco import coverage as coverage
 from placings.feco import degrade as degrade
 from placings.feco import estimate_risk as estimate_risk
 from placings.feco import find_alerts as find_alerts
+from placings.logs import ClickLog as ClickLog
+from placings.logs import join_logs as join_logs
 from placings.metrics import Metric as Metric
 from placings.metrics import arp as arp
 from placings.metrics import average_precision as average_precision
@@ -42,6 +45,11 @@ from placings.rankers import XGBoostRanker as XGBoostRanker
 from placings.rankers import load as load
 from placings.rankers import make_ranker as make_ranker
 from placings.report import write_result_page as write_result_page
+from placings.rerank import Hit as Hit
+from placings.rerank import Request as Request
+from placings.rerank import Reranked as Reranked
+from placings.rerank import Reranker as Reranker
+from placings.rerank import open_engine as open_engine
 from placings.simulate import make_ranking as make_ranking
 from placings.simulate import make_shop_log as make_shop_log
 

@@ -116,7 +116,7 @@ def degrade_model(
 
     from placings.cli.loading import read_data, split_names
     from placings.feco import degrade
-    from placings.rankers import load
+    from placings.rankers import load_ranker
 
     places = ["test", "train+test"] if where is Where.both else [where.value]
     if "train+test" in places and train is None:
@@ -126,7 +126,7 @@ def degrade_model(
     check_format(format.value)
     check_figure(figure)
     reading: dict[str, Any] = {"qid": qid, "label": label, "missing": missing}
-    ranker = load(model)
+    ranker = load_ranker(model)
     check_inputs(train, test)
     found = degrade(
         ranker, None if train is None else read_data(train, models=[ranker], **reading),
@@ -191,14 +191,14 @@ def estimate_cost(
     """
     from placings.cli.coverage_history import read_coverage
     from placings.feco import FILE, coverage, open_history
-    from placings.rankers import load
+    from placings.rankers import load_ranker
 
     given = counting.gather()
     filler = parse_number(value, "--value")
     check_metrics([metric], "--metric")
     check_format(format.value)
     check_page(html)
-    names = list(load(model).feature_names_)
+    names = list(load_ranker(model).feature_names_)
     check_inputs(labelled)
     if len(today) == 1 and (Path(today[0]) / FILE).is_file():
         found = read_coverage(open_history(today[0]), since=counting.since, until=counting.until)
@@ -245,9 +245,9 @@ def estimate_today(
 
     from placings.cli.loading import read_data
     from placings.feco import estimate_risk
-    from placings.rankers import load
+    from placings.rankers import load_ranker
 
-    ranker = load(Path(str(model)))
+    ranker = load_ranker(Path(str(model)))
     data = read_data(labelled, models=[ranker], **(reading or {}))
     rules = set(found.rules.values())
     if len(rules) > 1:

@@ -263,9 +263,9 @@ def read_importances(reference: Path | None) -> dict[str, float] | None:
         return None
     from placings.data import RankingData
     from placings.evaluation import rank_importance
-    from placings.rankers import load
+    from placings.rankers import load_ranker
 
-    ranker = load(reference)
+    ranker = load_ranker(reference)
     if hasattr(ranker, "feature_importances"):
         found = rank_importance(ranker, "gain")
     else:

@@ -124,9 +124,9 @@ def evaluate_files(
     _check(data, chosen, names, [chosen.get("scores")])
     rankers: list[Ranker] = []
     if chosen.get("model") is not None:
-        from placings.rankers import load
+        from placings.rankers import load_ranker
 
-        rankers = [load(chosen["model"])]
+        rankers = [load_ranker(chosen["model"])]
     rows, together = read_rows(data, chosen, rankers)
     _check_slices(rows, chosen)
     with _start(chosen, "evaluate", data, rows, overwrite) as run:
@@ -220,13 +220,13 @@ def compare_files(
 
 def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
     from placings.evaluation import check_comparing, compare, give_scores
-    from placings.rankers import load
+    from placings.rankers import load_ranker
 
     names = split_names(chosen.get("metrics", TABLE_METRICS))
     models, files = _parse_names(chosen.get("model")), _parse_names(chosen.get("scores"))
     check_comparing([name for name, _ in [*models, *files]], names, **_testing(chosen))
     _check(data, chosen, names, [place for _, place in files])
-    loaded = [(name, load(place)) for name, place in models]
+    loaded = [(name, load_ranker(place)) for name, place in models]
     rows, together = read_rows(data, chosen, [ranker for _, ranker in loaded])
     _check_slices(rows, chosen)
     with _start(chosen, "compare", data, rows, overwrite) as run:

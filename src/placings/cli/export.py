@@ -31,11 +31,11 @@ def export_model(
     from placings.cli.caching import format_bytes
     from placings.cli.checks import check_output
     from placings.core import read_bundle
-    from placings.rankers import load, need_torch
+    from placings.rankers import load_ranker, need_torch
 
     check_output(out, "OUT")
     found = read_bundle(model, digest=digest).digest
-    ranker = load(model, digest=found)
+    ranker = load_ranker(model, digest=found)
     need_torch()
     from placings.rankers import export_ranker
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +14,6 @@ from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
 from placings.cli.places_study import run_places_study
 from placings.cli.printing import print_text
-
-if TYPE_CHECKING:
-    from placings.places import Focus, Hit
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -90,13 +86,14 @@ def search_places(
       placings places search cities.db karls --model places-study/reranker
       placings places search cities.db karls --model places-study/reranker --target origin --platform ios
     """
+    from placings.cli.searching import parse_moment, parse_position, write_lines
     from placings.places import SqliteEngine
 
     told = {"--target": target, "--platform": platform, "--time": when}
     if model is None and (idle := [name for name, value in told.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(idle)}: only a re-ranker looks at that. Add --model.")
-    moment = None if when is None else _parse_moment(when)
-    focus = None if near is None else _parse_position(near)
+    moment = None if when is None else parse_moment(when)
+    focus = None if near is None else parse_position(near)
     wanted = None if layers is None else split_names(layers)
     with SqliteEngine(index) as engine:
         if model is None:
@@ -110,49 +107,14 @@ def search_places(
         import json
         from dataclasses import asdict
 
-        print_text(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False))
+        from placings.places import Place
+
+        told_hits = [
+            {"place": asdict(Place.of_hit(hit)), "score": hit.score, "rank": hit.rank} for hit in hits
+        ]
+        print_text(json.dumps(told_hits, ensure_ascii=False))
         return
-    print_text("\n".join(_write_lines(hits, focus)) if hits else "nothing found")
-
-
-def _write_lines(hits: list[Hit], focus: Focus | None) -> Iterator[str]:
-    from placings.places import measure_km
-
-    rows = [
-        (
-            "engine" if any(hit.rank != place for place, hit in enumerate(hits, 1)) else "",
-            "place",
-            "type",
-            "score",
-            "" if focus is None else "km",
-        )
-    ]
-    for hit in hits:
-        place = hit.place
-        where = ", ".join(part for part in (place.name, place.locality or place.country) if part)
-        far = "" if focus is None else f"{measure_km(*focus, place.lat, place.lon):,.1f}"
-        rows.append((str(hit.rank), where, place.type, f"{hit.score:.2f}", far))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for rank, where, kind, score, far in rows:
-        line = (rank.rjust(widths[0]), where.ljust(widths[1]), kind.ljust(widths[2]), score.rjust(widths[3]))
-        yield "  ".join((*line, far.rjust(widths[4]))).rstrip()
-
-
-def _parse_position(text: str) -> Focus:
-    try:
-        lat, lon = (float(part) for part in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(
-            f"--near must be LAT,LON in degrees, such as 49.01,8.40. Got {text!r}."
-        ) from None
-    return lat, lon
-
-
-def _parse_moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"--time must be such as 2026-03-01T08:30+01:00. Got {text!r}.") from None
+    print_text("\n".join(write_lines(hits, focus)) if hits else "nothing found")
 
 
 @contextmanager

@@ -43,11 +43,11 @@ def predict_files(
     from placings.cli.loading import read_data
     from placings.core import write_atomically
     from placings.metrics import top_rows
-    from placings.rankers import load
+    from placings.rankers import load_ranker
 
     if out is not None:
         check_output(out, endings=(".csv", ".parquet"))
-    ranker = load(model, digest=digest)
+    ranker = load_ranker(model, digest=digest)
     check_inputs(data)
     reading: dict[str, Any] = {"fold": fold, "split": split, "missing": missing, "qid": qid, "label": label}
     rows = read_data(data, models=[ranker], features=features, **reading)

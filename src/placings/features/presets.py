@@ -15,13 +15,13 @@ from placings.features.similarity import PLAIN, Similarity
 from placings.features.spec import Feature, FeatureSet, Kind
 from placings.features.text import TextShape
 
-CONTEXT = ("target", "platform", "surface", "region")
+CONTEXT = ("target", "platform", "surface", "region", "device")
 # ids, the engine's own signals, times, and what is only known after the search: never a feature by itself
 RESERVED = {
     LIST, "session_id", "user_id", "item_id", "item", "time", "query", "focus_lat", "focus_lon", "position",
     "score", "label", "is_target", "kind", "arrival", "first_seen", "propensity", "action", "click",
     "clicked", "clicks", "cart", "purchase", "purchased", "grade", "target_id",
-    "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", *CONTEXT,
+    "arm", "model", "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", *CONTEXT,
 }  # fmt: skip
 TEXTS = ("name", "title")
 MOST_VALUES = 50

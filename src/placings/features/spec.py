@@ -163,6 +163,11 @@ class FeatureSet:
         return self
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` was called, or the set comes from a file that was fitted."""
+        return self._fitted is not None
+
+    @property
     def fitted(self) -> tuple[Feature, ...]:
         """The features as fitted, without those left out."""
         if self._fitted is None:

@@ -107,14 +107,14 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
     other rankers are asked for the mean size of contributions on the few rows that they keep.
     """
     from placings.evaluation import Importance, rank_importance
-    from placings.rankers import Ranker, load
+    from placings.rankers import Ranker, load_ranker
 
     if bundle is None:
         raise BadInput(
             f"features='top:…' picks by importance. Pass {option('bundle')} with a saved ranker's folder, "
             "a ranker, or what rank_importance gave."
         )
-    ranker = load(Path(bundle)) if isinstance(bundle, str | PathLike) else bundle
+    ranker = load_ranker(Path(bundle)) if isinstance(bundle, str | PathLike) else bundle
     if isinstance(ranker, Importance):
         return list(ranker.names), f"Features were picked by importance ({ranker.kind})."
     if not isinstance(ranker, Ranker):

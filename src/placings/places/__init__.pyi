@@ -1,9 +1,13 @@
+from .engines.opensearch import OpenSearchEngine as OpenSearchEngine
+from .engines.opensearch import open_opensearch as open_opensearch
+from .engines.pelias import PeliasEngine as PeliasEngine
+from .engines.pelias import open_pelias as open_pelias
+from .engines.postgres import PostgresEngine as PostgresEngine
+from .engines.postgres import open_postgres as open_postgres
 from .engines.sqlite import SqliteEngine as SqliteEngine
 from .engines.sqlite import build_index as build_index
 from .engines.sqlite import measure_km as measure_km
-from .place import Engine as Engine
-from .place import Focus as Focus
-from .place import Hit as Hit
+from .engines.sqlite import open_sqlite as open_sqlite
 from .place import Place as Place
 from .presets import choose_preset as choose_preset
 from .presets import find_features as find_features

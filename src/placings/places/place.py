@@ -1,12 +1,11 @@
-"""A place, a hit, and what an engine promises."""
+"""A place: what the engines of this room find, and one source of a hit's fields."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-Focus = tuple[float, float]  # latitude, longitude in degrees
+from placings.rerank import Hit
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,29 @@ class Place:
     names: tuple[str, ...] = ()
     fields: dict[str, Any] = field(default_factory=dict, compare=False)
 
+    def to_hit(self, score: float, rank: int) -> Hit:
+        """The place as an engine gives it: all its fields, and beside them what else its source says.
 
-@dataclass(frozen=True)
-class Hit:
-    """A place found: the engine's score, higher is better, and the rank it had, from 1."""
+        >>> hit = Place("1", "Ulm", 48.4, 10.0, fields={"stars": 4, "name": "not this one"}).to_hit(2.5, 1)
+        >>> hit.id, hit.fields["name"], hit.fields["stars"]
+        ('1', 'Ulm', 4)
+        """
+        own = {name: getattr(self, name) for name in OWN_FIELDS}
+        other = {"names": self.names} if self.names else {}
+        return Hit(self.id, {**self.fields, **own, **other}, score, rank)
 
-    place: Place
-    score: float
-    rank: int
+    @classmethod
+    def of_hit(cls, hit: Hit) -> Place:
+        """The place that a hit tells of; what is not a place's own field goes into `fields`."""
+        told = dict(hit.fields)
+        own = {name: told.pop(name) for name in OWN_FIELDS if told.get(name) is not None}
+        names = tuple(told.pop("names", ()))
+        return cls(
+            **{"name": hit.name, "lat": float("nan"), "lon": float("nan"), **own},
+            id=hit.id,
+            names=names,
+            fields=told,
+        )
 
 
-@runtime_checkable
-class Engine(Protocol):
-    """What answers a text with places, best first."""
-
-    def search(
-        self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
-    ) -> list[Hit]:
-        """At most `k` hits, best first; `layers` are the types wanted, `focus` is where the user is."""
-        ...
+OWN_FIELDS = tuple(each.name for each in fields(Place) if each.name not in ("id", "names", "fields"))

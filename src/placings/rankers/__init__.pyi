@@ -2,6 +2,7 @@ from .boosting import show_rounds as show_rounds
 from .bundles import FEATURES as FEATURES
 from .bundles import find_versions as find_versions
 from .bundles import load as load
+from .bundles import load_ranker as load_ranker
 from .cat import CatBoostRanker as CatBoostRanker
 from .catalogue import CHOICES as CHOICES
 from .catalogue import CLASSES as CLASSES

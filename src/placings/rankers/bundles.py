@@ -13,12 +13,22 @@ from typing import Any
 import numpy as np
 
 import placings
-from placings.core import BadBundle, BadInput, Bundle, Floats, PlacingsError, read_bundle, write_bundle
+from placings.core import (
+    BadBundle,
+    BadInput,
+    Bundle,
+    Floats,
+    PlacingsError,
+    find_late,
+    read_bundle,
+    write_bundle,
+)
 from placings.data import Matrix, name_features
 from placings.rankers.catalogue import CLASSES, find_class
 from placings.rankers.estimator import Ranker
 
 FEATURES, SAMPLE = "features.json", "sample.npz"
+BUNDLES = {"ranker": "placings.rankers:load_ranker", "re-ranker": "placings.rerank:load_reranker"}
 TOLERANCE = 1e-5  # relative and absolute, between scores stored and scores given by the loaded ranker
 
 
@@ -49,7 +59,16 @@ def save_ranker(ranker: Ranker, path: str | Path, metrics: Mapping[str, float]) 
     return write_bundle(path, facts, files)
 
 
-def load(path: str | Path, *, digest: str | None = None) -> Ranker:
+def load(path: str | Path, *, digest: str | None = None) -> Any:
+    """What was saved at a path, ready to use: a ranker, or a re-ranker; anything else is refused by name.
+
+    `digest`, as `save` returned it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
+    """
+    kind = "re-ranker" if (Path(path) / "reranker").is_dir() else "ranker"
+    return find_late("kind of bundle", kind, BUNDLES)(path, digest=digest)
+
+
+def load_ranker(path: str | Path, *, digest: str | None = None) -> Ranker:
     """The ranker that a bundle holds, ready to predict; a damaged or foreign bundle is refused by name.
 
     `digest`, as `save` returned it, pins the bundle: any other one is refused. The stored sample is

@@ -1,129 +1,364 @@
-"""A model in front of an engine: features, a ranker and a guard, saved and loaded as one."""
+"""`Reranker`: features, a ranker, a guard and past clicks as one, learned from any click log."""
 
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
-from placings.core import BadBundle, BadInput, Floats, Ints, read_bundle, write_bundle
+from placings.core import (
+    BadBundle,
+    BadInput,
+    Floats,
+    Ints,
+    UnknownName,
+    find_late,
+    need_library,
+    read_bundle,
+    write_bundle,
+)
+from placings.data import RankingData
+from placings.evaluation import Comparison, compare
 from placings.features import FeatureSet
-from placings.logs import PAST, look_up_clicks
-from placings.places import Engine, Focus, Hit, Place
-from placings.rankers import Ranker, load
-from placings.rerank.guard import Guard
+from placings.logs import (
+    MADE,
+    PAST,
+    SEARCH,
+    ClickLog,
+    add_past_clicks,
+    carry_clicks,
+    count_clicks,
+    find_offsets,
+    look_up_clicks,
+    order_rows,
+)
+from placings.metrics import mrr
+from placings.rankers import MeanRanker, Ranker, load_ranker, make_ranker
+from placings.rerank.engines import Engine
+from placings.rerank.guard import Guard, fit_guard
+from placings.rerank.requests import Focus, Hit, Request, Reranked, read_time
+from placings.rerank.search_kinds import describe_searches
 
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1
-FEATURES, GUARD, CLICKS = "place_features.json", "guard.json", "clicks.json"
-OWN_FIELDS = tuple(each.name for each in fields(Place) if each.name not in ("id", "names", "fields"))
+VERSIONS = (1, 2)  # 2 holds a sample request
+FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", "sample_request.json"
+OLD_FEATURES = "place_features.json"  # as version 1 called it
+FEATURE_SETS = {"places": "placings.places:place_features", "shop": "placings.features:shop_features"}
+BY_COLUMNS = ("shop",)  # sets that are chosen by what the log's columns hold
+CROSSES = (("length", "location"), ("match", "location"))
+UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
+METRICS = ("mrr", "ndcg@10")
+ENGINE, OURS = "engine", "re-ranker"
+TOLERANCE = 1e-5  # relative and absolute, between a sample's stored scores and those of the loaded re-ranker
 
 
-def describe_hit(hit: Hit) -> dict[str, Any]:
-    """A hit as the log writes it and as features read it: every field of the place, and what else it has.
+class Reranker(BaseEstimator):  # type: ignore[misc]
+    """Learns from a click log in which order an engine's hits should stand.
 
-    What a source says beyond a place's own fields (`Place.fields`) stands beside them under its own name; a
-    place's own fields, its id, the rank and the score go before it.
+    `features` is "places", "shop" or a FeatureSet; `ranker` is "mean" (the mean of boosted trees and a
+    network), the name of any other ranker, or a Ranker. With `guard=True` a guard is fitted on validation
+    searches: kinds of searches in which the model had not shown itself at least as good keep the engine's
+    order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
+    Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
+
+    After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
+    clicked in the log, by id), `valid_` (MRR on the validation lists of the ranker, and of each member of a
+    mean), and `lists_`, how many lists were learned from.
+
+    >>> Reranker(features="shop", ranker="ridge")
+    Reranker(features='shop', ranker='ridge')
     """
-    place = hit.place
-    own = {name: getattr(place, name) for name in OWN_FIELDS}
-    return {**place.fields, **own, "item_id": place.id, "position": hit.rank, "score": hit.score}
 
+    features_: FeatureSet
+    ranker_: Ranker
+    guard_: Guard | None
+    clicks_: dict[str, int]
+    valid_: dict[str, float]
+    lists_: int
+    digest_: str | None
 
-@dataclass(frozen=True, eq=False)
-class Reranker:
-    """Puts what an engine found into the order that was learned.
+    def __init__(
+        self,
+        features: str | FeatureSet = "places",
+        ranker: str | Ranker = "mean",
+        guard: bool | Guard | None = True,
+        clicks: Mapping[str, int] | None = None,
+        *,
+        pool: int = 40,
+        random_state: int = 0,
+    ) -> None:
+        self.features = features
+        self.ranker = ranker
+        self.guard = guard
+        self.clicks = clicks
+        self.pool = pool
+        self.random_state = random_state
+        if isinstance(features, FeatureSet) and features.is_fitted and _is_fitted(ranker):
+            self._take(features, ranker, guard if isinstance(guard, Guard) else None, dict(clicks or {}))
 
-    `rerank` gives the hits back, best first, each with the rank and score that the engine gave it; `guard`,
-    where there is one, leaves kinds of searches in the engine's order in which the model had not shown itself
-    at least as good. `clicks` says how often each place was clicked in the log that it learned from: features
-    use it where rows or requests do not tell themselves.
-    """
+    # -- learning ----------------------------------------------------------------------------------
 
-    features: FeatureSet
-    ranker: Ranker
-    guard: Guard | None = None
-    clicks: Mapping[str, int] = field(default_factory=dict)
+    def fit(self, log: ClickLog | pd.DataFrame, *, valid: ClickLog | pd.DataFrame | None = None) -> Self:
+        """Learn from a log; `valid` is what the ranker stops early by and the guard is fitted on.
 
-    def score(self, rows: pd.DataFrame) -> Floats:
-        """Scores of a rows table, in its order; rows of a search must stand together."""
-        if self.clicks and PAST not in rows:
-            rows = rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), self.clicks)})
-        data = self.features.to_ranking(rows)
-        scores = np.asarray(self.ranker.predict(data), dtype=np.float64)
-        if self.guard is None:
-            return scores
-        return self.guard.apply(scores, rows, data.offsets)
+        Without `valid` a fifth of the sessions is set aside. Both are whole logs of their sessions: lists of
+        one item and searches without a click count too, because a search without a click is used where its
+        list held what its session clicked later. Where rows have a `time`, past clicks are counted here: as
+        of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
+        both.
+        """
+        self._check()
+        train = _as_log(log)
+        if valid is None:
+            train, held = train.split(0.8, 0.2, by="session", random_state=self.random_state)
+        else:
+            held = _as_log(valid)
+        rows, others = gather_lists(train.rows, self.pool), gather_lists(held.rows, self.pool)
+        timed = "time" in train.rows and "time" in held.rows
+        if timed:
+            rows, others = add_past_clicks(rows, train.rows), add_past_clicks(others, train.rows)
+        features = self._declare(rows).fit(rows)
+        learned, data = features.to_ranking(rows), features.to_ranking(others)
+        ranker = self._make_ranker().fit(learned, valid=data)
+        self.valid_ = _judge_members(ranker, data)
+        self.lists_ = learned.n_queries
+        known: Counter[str] = Counter()
+        if timed and PAST in features.columns:
+            known.update(count_clicks(train.rows))
+            known.update(count_clicks(held.rows))
+        guard = self._fit_guard(others, data, ranker.predict(data))
+        self._take(features, ranker, guard, dict(known))
+        self._sample = _choose_sample(others)
+        return self
+
+    def _check(self) -> None:
+        """Refuse settings before anything is read."""
+        if isinstance(self.features, str):
+            if self.features not in FEATURE_SETS:
+                raise UnknownName("set of features", self.features, FEATURE_SETS)
+        elif not isinstance(self.features, FeatureSet):
+            raise BadInput(
+                f"features must be {' or '.join(map(repr, FEATURE_SETS))} or a FeatureSet. Got "
+                f"{type(self.features).__name__}."
+            )
+        if not isinstance(self.guard, bool | Guard | None):
+            raise BadInput(f"guard must be True, False or a Guard. Got {self.guard!r}.")
+        if not isinstance(self.pool, int) or self.pool < 2:
+            raise BadInput(f"pool must be a whole number, 2 or more. Got {self.pool!r}.")
+        self._make_ranker()._check_settings()
+
+    def _declare(self, rows: pd.DataFrame) -> FeatureSet:
+        if isinstance(self.features, FeatureSet):
+            return FeatureSet(self.features.features)
+        declared = find_late("set of features", self.features, FEATURE_SETS)
+        found: FeatureSet = declared(rows) if self.features in BY_COLUMNS else declared()
+        return found
+
+    def _make_ranker(self) -> Ranker:
+        if isinstance(self.ranker, Ranker):
+            copy: Ranker = clone(self.ranker)
+            return copy
+        if not isinstance(self.ranker, str):
+            raise BadInput(f"ranker must be a ranker or the name of one. Got {type(self.ranker).__name__}.")
+        if self.ranker == "mean":
+            return MeanRanker(members=list_members(self.random_state))
+        made = make_ranker(self.ranker)
+        known = made.get_params(deep=False)
+        made.set_params(**{name: value for name, value in self._shared_settings().items() if name in known})
+        return made
+
+    def _shared_settings(self) -> dict[str, Any]:
+        return {"metric": "mrr", "random_state": self.random_state}
+
+    def _fit_guard(self, rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard | None:
+        if not isinstance(self.guard, bool):
+            return self.guard
+        if not self.guard:
+            return None
+        context = describe_searches(rows, data.offsets)
+        engine = -rows["position"].to_numpy(dtype=np.float64)
+        crosses = [each for each in CROSSES if all(name in context for name in each)]
+        return fit_guard(scores, engine, data.y, data.offsets, context, crosses=crosses)
+
+    def _take(
+        self, features: FeatureSet, ranker: Ranker, guard: Guard | None, clicks: dict[str, int]
+    ) -> None:
+        self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks
+        self.digest_ = None
+        self._sample: Request | None = None
+
+    def _need_fit(self) -> None:
+        if not hasattr(self, "features_"):
+            raise BadInput("the re-ranker is not fitted. Call fit(log) first, or load one: pg.load(path).")
+
+    # -- one request -------------------------------------------------------------------------------
 
     def rerank(
         self,
-        text: str,
-        hits: Sequence[Hit],
+        request: Request | Mapping[str, Any] | str,
+        hits: Sequence[Hit] | None = None,
         *,
         focus: Focus | None = None,
         time: datetime | None = None,
         target: str | None = None,
         platform: str | None = None,
         context: Mapping[str, Any] | None = None,
-    ) -> list[Hit]:
-        """The hits in their new order.
+    ) -> Any:
+        """The new order of one request's items, as a `Reranked`: the way of everything that is served.
 
-        `time` is that of the search, now if none is given. `context` is what else is known of the search,
-        under the names that the log has for it.
+        A request is a `Request` or a dict `{"context": {…}, "items": [{…}, …]}`. An item that does not say
+        its `past_clicks` has those of the log that was learned from. A request without `time` is of now.
+
+        A text with hits, as version 0.1 took them, still gives a list of hits back, and warns.
         """
+        if isinstance(request, str):
+            warnings.warn(
+                "rerank(text, hits) goes in version 0.3. Use wrap(engine).search(text), or "
+                "rerank(Request.of_hits(text, hits)).",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            told = {**(context or {}), "target": target, "platform": platform}
+            return self.reorder(
+                Request.of_hits(request, hits or (), focus=focus, time=time, **told), hits or ()
+            )
+        self._need_fit()
+        asked = request if isinstance(request, Request) else Request.from_dict(request)
+        known = {**asked.context, "time": read_time(asked.context.get("time"))}
+        items = [{"position": place, **item} for place, item in enumerate(asked.items, 1)]
+        if self.clicks_:
+            items = [{PAST: float(self.clicks_.get(str(item.get("item_id")), 0)), **item} for item in items]
+        scores = self._score_list(known, items)
+        order = np.argsort(-scores, kind="stable")
+        return Reranked(order, scores, self.digest_, self._count_missing(known, items))
+
+    def reorder(self, request: Request, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits of a request in their new order; each keeps the engine's rank and score."""
         if len(hits) < 2:
             return list(hits)
-        known: dict[str, Any] = {
-            **(context or {}), "query": text, "time": _as_utc(time), "target": target, "platform": platform,
-            "focus_lat": np.nan if focus is None else focus[0],
-            "focus_lon": np.nan if focus is None else focus[1],
-        }  # fmt: skip
-        return [hits[row] for row in self.order(known, [describe_hit(hit) for hit in hits])]
+        found: Reranked = self.rerank(request)
+        return [hits[row] for row in found.order.tolist()]
 
     def order(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Ints:
-        """The rows of one live list, best first: the way of every request, `[items]`.
+        """The rows of one live list, best first, `[items]`: `rerank(Request(context, items)).order`."""
+        found: Reranked = self.rerank(Request(context, list(items)))
+        return found.order
 
-        `context` holds what is known of the search and `items` the fields of each item in the engine's order,
-        both under the names that the log has for them. An item that does not say its `past_clicks` has those
-        of the log that was learned from; items without `position` count from 1.
-        """
+    def _score_list(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Floats:
         if not items:
-            return np.zeros(0, dtype=np.int64)
-        if isinstance(context.get("time"), datetime):
-            context = {**context, "time": _as_utc(context["time"])}
-        rows = [{"position": place, **item} for place, item in enumerate(items, 1)]
-        if self.clicks:
-            rows = [{PAST: float(self.clicks.get(str(row.get("item_id")), 0)), **row} for row in rows]
-        matrix = self.features.transform_request(context, rows)
-        scores = np.asarray(self.ranker.predict(matrix, np.zeros(len(rows), dtype=np.int64)))  # one list
-        if self.guard is not None:
-            names = dict.fromkeys(name for row in rows for name in row)
-            shared = {name: [value] * len(rows) for name, value in context.items()}
-            columns = {name: [row.get(name, context.get(name)) for row in rows] for name in names}
-            scores = self.guard.apply(scores, {**shared, **columns}, np.array([0, len(rows)]))
-        return np.argsort(-scores, kind="stable")
+            return np.zeros(0)
+        matrix = self.features_.transform_request(context, items)
+        one_list = np.zeros(len(items), dtype=np.int64)
+        scores = np.asarray(self.ranker_.predict(matrix, one_list), dtype=np.float64)
+        if self.guard_ is None:
+            return scores
+        names = dict.fromkeys(name for item in items for name in item)
+        shared = {name: [value] * len(items) for name, value in context.items()}
+        columns = {name: [item.get(name, context.get(name)) for item in items] for name in names}
+        return self.guard_.apply(scores, {**shared, **columns}, np.array([0, len(items)]))
 
-    def wrap(self, engine: Engine) -> RerankedEngine:
-        """The engine with this in front of it: an engine again."""
-        return RerankedEngine(engine, self)
+    def _count_missing(
+        self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+    ) -> dict[str, int]:
+        """For each column that a feature reads, the items for which nobody said it; none are left out."""
+        counts = {}
+        for column in self.features_.columns:
+            if column == "search_id":  # which list a row stands in: a request is one list
+                continue
+            lacking = len(items) if column not in context else 0
+            if lacking:
+                lacking = sum(column not in item for item in items)
+            if lacking:
+                counts[column] = lacking
+        return counts
+
+    # -- a log -------------------------------------------------------------------------------------
+
+    def score(self, log: ClickLog | pd.DataFrame, *, live: bool = False) -> Floats:
+        """Scores of a log's rows `[rows]`, in the order of `ClickLog.rows`; higher is better.
+
+        `live=True` asks search by search, each a request with what is known when people search: the columns
+        of the search, and every field of its items. Labels and what else a join makes of later events are not
+        in it. The order is the same; the batch is quicker.
+        """
+        self._need_fit()
+        rows = log.rows if isinstance(log, ClickLog) else log
+        if live:
+            return self._ask_live(rows)
+        if self.clicks_ and PAST not in rows:
+            rows = rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), self.clicks_)})
+        data = self.features_.to_ranking(rows, "label" if "label" in rows else None)
+        scores = np.asarray(self.ranker_.predict(data), dtype=np.float64)
+        return scores if self.guard_ is None else self.guard_.apply(scores, rows, data.offsets)
+
+    def _ask_live(self, rows: pd.DataFrame) -> Floats:
+        offsets = find_offsets(rows)
+        found = np.empty(len(rows), dtype=np.float64)
+        for request, (start, stop) in zip(list_requests(rows), pairwise(offsets.tolist()), strict=True):
+            found[start:stop] = self.rerank(request).scores
+        return found
+
+    def evaluate(
+        self,
+        log: ClickLog | pd.DataFrame,
+        metrics: str | Sequence[str] = METRICS,
+        *,
+        live: bool = False,
+        **settings: Any,
+    ) -> Comparison:
+        """The engine's order and the re-ranker's on a log, compared as `pg.compare` does it.
+
+        Lists are cut at `pool`, lists of one item are left out (`min_items=2`). `settings` are those of
+        `compare`: `slices`, `bootstrap`, `empty`, … `live=True` judges through the way of a request.
+        """
+        self._need_fit()
+        frame = _as_log(log).rows
+        rows = frame[frame["position"] <= self.pool].reset_index(drop=True)
+        scores = {
+            ENGINE: -rows["position"].to_numpy(dtype=np.float64),
+            OURS: self.score(rows, live=live),
+        }
+        empty = FeatureSet(()).fit(rows)
+        data = empty.to_ranking(rows)
+        return compare(scores, data, metrics, **{"baseline": ENGINE, "min_items": 2, **settings})
+
+    # -- an engine, a file -------------------------------------------------------------------------
+
+    def wrap(self, engine: Engine, *, depth: int | None = None) -> RerankedEngine:
+        """The engine with this in front of it: an engine again. `depth` hits (`pool`) are re-ranked."""
+        self._need_fit()
+        return RerankedEngine(engine, self, self.pool if depth is None else depth)
 
     def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:
-        """Two bundles in a folder: `model`, and `reranker`, which pins it; its digest pins the whole."""
+        """Two bundles in a folder: `model`, and `reranker`, which pins it; its digest pins the whole.
+
+        A sample request with its scores is kept, and asked again when the re-ranker is loaded.
+        """
+        self._need_fit()
         path = Path(path)
-        digest = self.ranker.save(path / "model", metrics=metrics)
-        files = {FEATURES: _as_json(self.features.to_state())}
-        if self.guard is not None:
-            files[GUARD] = _as_json(self.guard.to_state())
-        if self.clicks:
-            files[CLICKS] = _as_json(dict(self.clicks))
-        return write_bundle(path / "reranker", {"reranker": VERSION, "model": digest}, files)
+        digest = self.ranker_.save(path / "model", metrics=metrics)
+        files = {FEATURES: _as_json(self.features_.to_state())}
+        if self.guard_ is not None:
+            files[GUARD] = _as_json(self.guard_.to_state())
+        if self.clicks_:
+            files[CLICKS] = _as_json(dict(self.clicks_))
+        if self._sample is not None:
+            scores = self.rerank(Request.from_dict(self._sample.to_dict())).scores
+            files[SAMPLE] = _as_json({"request": self._sample.to_dict(), "scores": scores.tolist()})
+        facts = {"reranker": VERSIONS[-1], "model": digest, "pool": self.pool}
+        self.digest_ = write_bundle(path / "reranker", facts, files)
+        return self.digest_
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,40 +383,150 @@ class RerankedEngine:
     ) -> list[Hit]:
         """At most `k` hits, best first; their scores and ranks are those of the engine below.
 
-        `time`, `target`, `platform` and `context` are what the re-ranker is told of the search, see `rerank`.
+        `time` is that of the search, now if none is given. `context` is what else is known of the search,
+        under the names that the log has for it.
         """
         found = self.engine.search(text, focus, max(k, self.depth), layers)
         head, tail = found[: self.depth], found[self.depth :]
-        known: dict[str, Any] = {"time": time, "target": target, "platform": platform, "context": context}
-        return [*self.reranker.rerank(text, head, focus=focus, **known), *tail][:k]
+        told = {**(context or {}), "target": target, "platform": platform}
+        request = Request.of_hits(text, head, focus=focus, time=time, **told)
+        return [*self.reranker.reorder(request, head), *tail][:k]
 
 
 def load_reranker(path: str | Path, *, digest: str | None = None) -> Reranker:
     """What `Reranker.save` wrote; anything else, or anything changed since, is refused by name.
 
-    `digest`, as `save` returned it, pins the re-ranker: any other one is refused.
+    `digest`, as `save` returned it, pins the re-ranker: any other one is refused. Its sample request is asked
+    again: a library that reads its own file differently today is noticed.
     """
     path = Path(path)
     bundle = read_bundle(path / "reranker", digest=digest)
-    if bundle.manifest.get("reranker") != VERSION:
-        raise BadBundle(bundle.path, f"holds no re-ranker of version {VERSION}.")
-    if FEATURES not in bundle.files:
+    if bundle.manifest.get("reranker") not in VERSIONS:
+        raise BadBundle(bundle.path, f"holds no re-ranker of version {' or '.join(map(str, VERSIONS))}.")
+    declared = next((name for name in (FEATURES, OLD_FEATURES) if name in bundle.files), None)
+    if declared is None:
         raise BadBundle(bundle.path, f"has no {FEATURES}.")
-    ranker = load(path / "model", digest=str(bundle.manifest.get("model")))
-    features = FeatureSet.from_state(json.loads(bundle.files[FEATURES]))
+    ranker = load_ranker(path / "model", digest=str(bundle.manifest.get("model")))
+    features = FeatureSet.from_state(json.loads(bundle.files[declared]))
     guard = Guard.from_state(json.loads(bundle.files[GUARD])) if GUARD in bundle.files else None
     clicks = json.loads(bundle.files[CLICKS]) if CLICKS in bundle.files else {}
     if not isinstance(clicks, dict) or not all(isinstance(count, int) for count in clicks.values()):
         raise BadBundle(bundle.path, f"{CLICKS} must map items to whole numbers.")
-    return Reranker(features, ranker, guard, clicks)
+    pool = bundle.manifest.get("pool", 40)
+    if not isinstance(pool, int) or pool < 2:
+        raise BadBundle(bundle.path, f"pool must be a whole number, 2 or more. Got {pool!r}.")
+    reranker = Reranker(features, ranker, guard, clicks, pool=pool)
+    reranker.digest_ = bundle.digest
+    if SAMPLE in bundle.files:
+        _ask_sample(reranker, bundle.path, json.loads(bundle.files[SAMPLE]))
+    return reranker
 
 
-def _as_utc(time: datetime | None) -> datetime:
-    if time is None:
-        time = datetime.now(UTC)
-    if not isinstance(time, datetime):
-        raise BadInput(f"time must be a datetime. Got {time!r}.")
-    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
+    """Searches of two items or more with a click, and those that the click of their session is carried to.
+
+    Of each list the first `pool` positions are kept. A click is carried back from wherever it was made, also
+    from a list of one item or from far down.
+    """
+    pandas = need_library("pandas", "a re-ranker")
+    frame = order_rows(rows)
+    lists = frame[frame["position"] <= pool]
+    lists = lists[lists.groupby("search_id", sort=False)["item_id"].transform("size") >= 2]
+    clicked = lists.groupby("search_id", sort=False)["label"].transform("max") > 0
+    wins, rest = lists[clicked], lists[~clicked]
+    if not len(wins):
+        raise BadInput("a re-ranker learns from clicks. Got no list of two items or more with one.")
+    return order_rows(pandas.concat([wins, carry_clicks(frame, rest)]))
+
+
+def list_requests(rows: pd.DataFrame) -> list[Request]:
+    """The searches of a log as requests: what was known when people searched, and nothing that came later."""
+    offsets = find_offsets(rows)
+    context = [name for name in rows.columns if name in SEARCH]
+    fields = [name for name in rows.columns if name not in SEARCH and name not in UNSEEN]
+    contexts: list[Any] = rows[context].iloc[offsets[:-1]].to_dict("records")
+    items: list[Any] = rows[fields].to_dict("records")
+    return [
+        Request(known, items[start:stop])
+        for known, (start, stop) in zip(contexts, pairwise(offsets.tolist()), strict=True)
+    ]
+
+
+def list_members(
+    random_state: int = 0,
+    *,
+    rounds: int = 300,
+    steps: int = 2000,
+    kinds: Sequence[str] = ("lightgbm", "neural"),
+) -> dict[str, dict[str, Any]]:
+    """The members of the default ranker, trees and a network, with their settings, for a `MeanRanker`."""
+    shared = {"metric": "mrr", "random_state": random_state}
+    members = {
+        # no correction for position: lists with a carried click make up for most of it
+        "lightgbm": {"rounds": rounds, "early_stopping": 60, "debias": False, **shared},
+        "neural": {"steps": steps, "check_every": 200, "patience": 5, "device": "cpu", **shared},
+    }
+    for kind in kinds:
+        if kind not in members:
+            raise UnknownName("kind of re-ranker", kind, members)
+    if not kinds:
+        raise BadInput(f"kinds must name at least one of {', '.join(members)}. Got none.")
+    return {kind: members[kind] for kind in kinds}
+
+
+def _judge_members(ranker: Ranker, data: RankingData) -> dict[str, float]:
+    """MRR on data of each member of a mean, and of the ranker itself."""
+    found: dict[str, float] = {}
+    if isinstance(ranker, MeanRanker):
+        found = {kind: _measure_mrr(member, data) for kind, member in ranker.members_.items()}
+        if len(found) == 1:
+            return found
+    return {**found, _name_ranker(ranker): _measure_mrr(ranker, data)}
+
+
+def _name_ranker(ranker: Ranker) -> str:
+    return "mean" if isinstance(ranker, MeanRanker) else type(ranker).__name__
+
+
+def _measure_mrr(ranker: Ranker, data: RankingData) -> float:
+    return float(np.nanmean(mrr(ranker.predict(data), data.y, data.offsets, min_items=2)))
+
+
+def _choose_sample(rows: pd.DataFrame, most: int = 10) -> Request:
+    """A request of the log to be asked again after loading: of the first search, at most so many items."""
+    first = list_requests(rows[: find_offsets(rows)[1]])[0]
+    plain = {name: value for name, value in first.context.items() if _is_plain(value)}
+    items = [{name: value for name, value in item.items() if _is_plain(value)} for item in first.items[:most]]
+    return Request(plain, items)
+
+
+def _ask_sample(reranker: Reranker, path: Path, told: Any) -> None:
+    try:
+        request, expected = Request.from_dict(told["request"]), np.asarray(told["scores"], dtype=np.float64)
+        given = reranker.rerank(request).scores
+    except (BadInput, KeyError, TypeError, ValueError) as error:
+        raise BadBundle(path, f"its sample request cannot be asked: {error}") from error
+    if given.shape != expected.shape or not np.allclose(
+        given, expected, TOLERANCE, TOLERANCE, equal_nan=True
+    ):
+        raise BadBundle(
+            path,
+            "the re-ranker scores its sample request differently than when it was saved. Install the "
+            "versions that its model names, or train it anew.",
+        )
+    reranker._sample = request
+
+
+def _as_log(log: ClickLog | pd.DataFrame) -> ClickLog:
+    return log if isinstance(log, ClickLog) else ClickLog(log)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool | np.generic | datetime | date)
+
+
+def _is_fitted(ranker: Any) -> bool:
+    return isinstance(ranker, Ranker) and hasattr(ranker, "n_features_in_")
 
 
 def _as_json(state: Mapping[str, Any]) -> bytes:

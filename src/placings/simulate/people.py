@@ -12,7 +12,8 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from placings.core import BadInput, Floats, Ints
-from placings.places import Focus, Place
+from placings.places import Place
+from placings.rerank import Focus
 
 if TYPE_CHECKING:
     from placings.places import Place
@@ -438,7 +439,7 @@ class Wish:
 def shorten_name(place: Place) -> str:
     """The name as people say it: without its locality behind a comma, brackets and slashes.
 
-    >>> from placings.places.place import Place
+    >>> from placings.places import Place
     >>> shorten_name(Place("1", "Bahnhof/Niederwaldstraße, Rastatt", 48.9, 8.2, locality="Rastatt"))
     'Bahnhof Niederwaldstraße'
     >>> shorten_name(Place("2", "Höfen(Enz) Bf", 48.8, 8.6))

@@ -18,7 +18,8 @@ from numpy.random import Generator
 from placings.core import BadInput, Ints
 from placings.data import check_seed
 from placings.logs import Form, join_logs, nest_results, write_log_tables
-from placings.places import Engine, Focus, Hit, Place
+from placings.places import Place
+from placings.rerank import Engine, Focus, Hit
 from placings.simulate.click_models import ClickModel, find_click_model
 from placings.simulate.people import (
     SHORTEST,
@@ -234,16 +235,15 @@ class _Session:
         # one place is taken for the trip: of several clicks the one that serves best, then the highest
         best = min(clicked.tolist(), key=lambda position: (-relevance[position - 1], position))
         self.wait(rng, 1.0 + 0.4 * best)
-        self.log.act(search, hits[best - 1].place.id, self.clock)
+        self.log.act(search, hits[best - 1].id, self.clock)
         return True
 
 
 def judge_hit(hit: Hit, meant: Place) -> float:
     """1 for the place meant, 0.8 for one of the same name within 200 m, else 0."""
-    place = hit.place
-    if place.id == meant.id:
+    if hit.id == meant.id:
         return 1.0
-    if place.name.casefold() == meant.name.casefold() and measure_km(place, meant) <= TWIN_KM:
+    if hit.name.casefold() == meant.name.casefold() and measure_km(Place.of_hit(hit), meant) <= TWIN_KM:
         return TWIN
     return 0.0
 
@@ -271,10 +271,10 @@ class _Collector:
         )  # fmt: skip
         shown = []
         for hit in hits:
-            number = self.numbers.get(hit.place.id)
+            number = self.numbers.get(hit.id)
             if number is None:
-                number = self.numbers[hit.place.id] = len(self.places)
-                self.places.append(hit.place)
+                number = self.numbers[hit.id] = len(self.places)
+                self.places.append(Place.of_hit(hit))
             shown.append(number)
         self.lists.append((shown, [hit.score for hit in hits]))
         return len(self.searches) - 1

@@ -88,7 +88,7 @@ def index_places(out: Path, places: Path | None, say: Say) -> tuple[list[Place],
     engine = SqliteEngine(index)
     example = "karls" if places is None else known[0].name[:5]
     found = engine.search(example, k=3)
-    say(f"   {example!r} finds {', '.join(hit.place.name for hit in found)}")
+    say(f"   {example!r} finds {', '.join(hit.name for hit in found)}")
     return list(known), engine
 
 

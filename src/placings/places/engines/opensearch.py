@@ -1,4 +1,4 @@
-"""OpenSearchEngine: places in an OpenSearch or Elasticsearch index."""
+"""OpenSearchEngine: places, or items of any kind, in an OpenSearch or Elasticsearch index."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from placings.core import BadInput
 from placings.places.engines.requests import (
@@ -19,8 +20,10 @@ from placings.places.engines.requests import (
     ServerFailed,
     check_place,
     check_request,
+    need_address,
 )
-from placings.places.place import Focus, Hit, Place
+from placings.places.place import Place
+from placings.rerank import Focus, Hit
 
 LOGIN = "PLACINGS_OPENSEARCH_LOGIN"  # user:password
 KEY = "PLACINGS_OPENSEARCH_KEY"  # an Elasticsearch API key
@@ -77,7 +80,9 @@ class OpenSearchEngine:
     `url` is the server's address, `index` the index's name. User and password are `login` ("user:password")
     or the environment's PLACINGS_OPENSEARCH_LOGIN; an Elasticsearch API key is `key` or the environment's
     PLACINGS_OPENSEARCH_KEY. Neither is shown. The text is only ever a value in the query, never its syntax.
-    `index_places` makes the index; an index of other making works if it has the same fields.
+    `index_places` makes an index of places. Any other index, a shop's say, is searched in the fields that
+    `fields` names with their boosts ("title^3", "brand"); its hits have the fields of their documents,
+    objects taken apart ("price.amount"), and `layers` are values of a field `type`.
     """
 
     def __init__(
@@ -88,8 +93,11 @@ class OpenSearchEngine:
         login: str | None = None,
         key: str | None = None,
         boosts: Boosts | None = None,
+        fields: Sequence[str] | None = None,
         patience: Patience | None = None,
     ) -> None:
+        if isinstance(fields, str) or (fields is not None and not all(map(str.strip, fields))):
+            raise BadInput(f'fields must be names such as ["title^3", "brand"]. Got {fields!r}.')
         if not index or index != index.lower() or index[0] in "-_+." or set(index) & set(' "*\\<|,>/?#:%'):
             raise BadInput(
                 "an index's name must be lower case, without spaces or any of \"*\\<|,>/?#:%, and not begin "
@@ -97,6 +105,7 @@ class OpenSearchEngine:
             )
         self.index = index
         self.boosts = boosts or Boosts()
+        self.fields = None if fields is None else tuple(fields)
         headers = _choose_headers(login or os.environ.get(LOGIN), key or os.environ.get(KEY))
         self._server = Server(url, name="OpenSearch", headers=headers, patience=patience)
 
@@ -110,16 +119,19 @@ class OpenSearchEngine:
         check_request(text, focus, k, layers)
         if not text.strip() or (layers is not None and not layers):
             return []
-        answer = self._server.ask(
-            "POST", f"{self.index}/_search", body=build_query(text, focus, k, layers, self.boosts)
-        )
+        if self.fields is None:
+            body = build_query(text, focus, k, layers, self.boosts)
+        else:
+            body = build_field_query(text, self.fields, k, layers)
+        answer = self._server.ask("POST", f"{self.index}/_search", body=body)
         if answer.get("timed_out"):
             raise self._server.complain("only a part, because it ran out of time")
         found = answer.get("hits")
         listed = found.get("hits") if isinstance(found, dict) else None
         if not isinstance(listed, list):
             raise self._server.complain("JSON that has no hits.hits")
-        return [self._read_hit(hit, rank) for rank, hit in enumerate(listed[:k], 1)]
+        read = self._read_hit if self.fields is None else self._read_document
+        return [read(hit, rank) for rank, hit in enumerate(listed[:k], 1)]
 
     def index_places(
         self,
@@ -195,6 +207,14 @@ class OpenSearchEngine:
                 )
         return again
 
+    def _read_document(self, hit: Any, rank: int) -> Hit:
+        try:
+            return Hit(str(hit["_id"]), flatten(hit["_source"]), float(hit["_score"]), rank)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._server.complain(
+                f"a hit (number {rank}) without _id, _score or _source: {type(error).__name__} {error}"
+            ) from None
+
     def _read_hit(self, hit: Any, rank: int) -> Hit:
         try:
             told, score = hit["_source"], hit["_score"]
@@ -209,7 +229,7 @@ class OpenSearchEngine:
                 names=tuple(map(str, told.get("names") or ())),
                 fields=dict(told.get("fields") or {}),
             )
-            return Hit(place, float(score), rank)
+            return place.to_hit(float(score), rank)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._server.complain(
                 f"a hit (number {rank}) that is not a place with id, score and location: "
@@ -271,6 +291,36 @@ def build_query(
     return {"size": k, "query": {"function_score": scored}}
 
 
+def build_field_query(
+    text: str, fields: Sequence[str], k: int = 40, layers: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The body of `_search` for an index of any mapping: all words in these fields, the last one begun.
+
+    >>> build_field_query("red la", ["title^3"])["query"]["bool"]["must"][0]["multi_match"]["type"]
+    'bool_prefix'
+    """
+    words = {"query": text.strip(), "fields": list(fields), "type": "bool_prefix", "operator": "and"}
+    matching: dict[str, Any] = {"must": [{"multi_match": words}]}
+    if layers is not None:
+        matching["filter"] = [{"terms": {"type": list(layers)}}]
+    return {"size": k, "query": {"bool": matching}}
+
+
+def flatten(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """A document's fields with objects taken apart, as the join of logs does it.
+
+    >>> flatten({"title": "Lamp", "price": {"amount": 9.5}})
+    {'title': 'Lamp', 'price.amount': 9.5}
+    """
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            found |= flatten(value, f"{before}{name}.")
+        else:
+            found[f"{before}{name}"] = value
+    return found
+
+
 def build_document(place: Place) -> dict[str, Any]:
     """A place as the index holds it: its own fields, with `location` for latitude and longitude.
 
@@ -291,3 +341,20 @@ def _choose_headers(login: str | None, key: str | None) -> Mapping[str, str]:
             raise BadInput(f"a login must be user:password (it is read from {LOGIN}). Got no colon in it.")
         return {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
     return {}
+
+
+def open_opensearch(address: str, **settings: Any) -> OpenSearchEngine:
+    """The engine behind `opensearch+http://host:9200/index`, or `…/index?fields=title^3,brand`."""
+    parts = urlsplit(need_address("opensearch", address))
+    above, _, index = parts.path.rstrip("/").rpartition("/")
+    if not index:
+        raise BadInput(
+            "the address must end in the index's name, as in opensearch+http://host:9200/places. Got "
+            f"{parts.hostname!r} only."
+        )
+    asked = parse_qs(parts.query)
+    if set(asked) - {"fields"}:
+        raise BadInput(f"an index's address takes ?fields=… and nothing else. Got {', '.join(asked)}.")
+    if "fields" in asked:
+        settings = {"fields": [name for each in asked["fields"] for name in each.split(",")], **settings}
+    return OpenSearchEngine(parts._replace(path=above, query="").geturl(), index, **settings)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from placings.core import UnknownName
-from placings.places.engines.requests import Patience, Server, check_request
-from placings.places.place import Focus, Hit, Place
+from placings.places.engines.requests import Patience, Server, check_request, need_address
+from placings.places.place import Place
+from placings.rerank import Focus, Hit
 
 KEY = "PLACINGS_PELIAS_KEY"
 ENDPOINTS = ("auto", "autocomplete", "search")
@@ -67,7 +68,7 @@ class PeliasEngine:
         hits = []
         for rank, feature in enumerate(features[:k], 1):
             place = self._read_place(feature, rank)
-            hits.append(Hit(place, self._choose_score(place, rank), rank))
+            hits.append(place.to_hit(self._choose_score(place, rank), rank))
         return hits
 
     def close(self) -> None:
@@ -123,3 +124,8 @@ class PeliasEngine:
             weight=max(float(weight), 0.0),
             fields={key: value for key, value in told.items() if key not in TAKEN},
         )
+
+
+def open_pelias(address: str, **settings: Any) -> PeliasEngine:
+    """The engine behind `pelias+http://host:4000`."""
+    return PeliasEngine(need_address("pelias", address), **settings)

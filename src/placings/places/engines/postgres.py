@@ -13,7 +13,8 @@ from typing import Any
 from placings.core import BadInput, MissingExtra
 from placings.places.engines.requests import ServerFailed, check_place, check_request
 from placings.places.folding import find_variants, fold_all, fold_text, split_locality
-from placings.places.place import Focus, Hit, Place
+from placings.places.place import Place
+from placings.rerank import Focus, Hit
 
 SHORT = 3  # texts up to here have indexes of their own, by weight: too many names begin with them
 TEXTS = ("id", "name", "type", "locality", "street", "neighbourhood", "borough", "country", "zone")
@@ -262,7 +263,7 @@ class PostgresEngine:
                 if self._connection is None or not self._connection.closed:
                     raise
                 found = self._search(folded, focus, k, layers)
-        return [Hit(_read_place(row), float(row[-1]), rank) for rank, row in enumerate(found, 1)]
+        return [_read_place(row).to_hit(float(row[-1]), rank) for rank, row in enumerate(found, 1)]
 
     def _search(
         self, folded: str, focus: Focus | None, k: int, layers: Sequence[str] | None
@@ -443,3 +444,8 @@ def _say(error: Any) -> str:
     detail = getattr(getattr(error, "diag", None), "message_detail", None)
     words = " ".join(str(detail or error).split()).rstrip(".")
     return f"{words[:300]}."
+
+
+def open_postgres(address: str, **settings: Any) -> PostgresEngine:
+    """The engine behind `postgresql://user@host/database`; nothing is the address in PLACINGS_POSTGRES."""
+    return PostgresEngine(f"postgresql:{address}" if address.strip("/") else None, **settings)

@@ -257,3 +257,10 @@ def _hide_secrets(url: str) -> str:
     head, sign, rest = url.partition("://")
     shown = (rest if sign else head).rsplit("@", 1)[-1].split("?", 1)[0]
     return f"{head}://{shown}" if sign else shown
+
+
+def need_address(kind: str, address: str) -> str:
+    """An engine's HTTP address, refused if it names no scheme."""
+    if not address.startswith(("http:", "https:")):
+        raise BadInput(f"{kind} must be followed by +http:// or +https://, as in {kind}+http://host.")
+    return address

@@ -27,7 +27,8 @@ from placings.places.engines.sqlite_index import (
     guess_words,
 )
 from placings.places.folding import give_spellings
-from placings.places.place import Focus, Hit, Place
+from placings.places.place import Place
+from placings.rerank import Focus, Hit
 
 EXACT_MAIN = 6.0  # the text is the main name
 EXACT_OTHER = 4.0  # the text is another name
@@ -270,7 +271,7 @@ class SqliteEngine:
             search.run(reading)
             best = nlargest(k, ((score, -number) for number, score in search.scores.items()))
             places = _fetch_places(connection, [-number for _, number in best])
-        return [Hit(places[-number], score, rank) for rank, (score, number) in enumerate(best, 1)]
+        return [places[-number].to_hit(score, rank) for rank, (score, number) in enumerate(best, 1)]
 
     def places(self) -> list[Place]:
         """All places of the index, in its order."""
@@ -488,3 +489,10 @@ def _check_index(path: Path) -> None:
 
 def _refuse(path: Path, why: str) -> BadFile:
     return BadFile(path, f"is no place index: {why}. Build one with: placings places index SOURCE {path}")
+
+
+def open_sqlite(path: str, **settings: Any) -> SqliteEngine:
+    """The engine behind `sqlite:places.db`."""
+    if not path:
+        raise BadInput("sqlite: must be followed by an index, as in sqlite:places.db. Got nothing.")
+    return SqliteEngine(path, **settings)

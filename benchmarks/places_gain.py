@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from placings.logs import find_offsets
 from placings.places.engines.sqlite import SqliteEngine, build_index
 from placings.places.sources import read_places
 from placings.report.places_page import say_history, say_served
@@ -28,7 +29,7 @@ from placings.simulate.places_log import simulate_log
 from placings.studies.places import DEFAULT, judge_default
 from placings.studies.places_measures import describe_models, judge_slices
 from placings.studies.places_models import ENGINE, Desk, judge_engine
-from placings.studies.places_parts import Pantry, cut_parts, find_offsets, list_families
+from placings.studies.places_parts import Pantry, cut_parts, list_families
 from placings.studies.places_settings import SPLITS, choose_settings
 
 PLACES = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "places" / "places_karlsruhe.jsonl.gz"

@@ -1,3 +1,5 @@
+from .click_log import find_offsets as find_offsets
+from .click_log import order_rows as order_rows
 from .decay_fits import SHAPES as SHAPES
 from .decay_fits import Fit as Fit
 from .decay_fits import Observed as Observed
@@ -23,6 +25,7 @@ from .facts import split_lengths as split_lengths
 from .facts import weigh_sections as weigh_sections
 from .histories import PAST as PAST
 from .histories import add_past_clicks as add_past_clicks
+from .histories import carry_clicks as carry_clicks
 from .histories import count_clicks as count_clicks
 from .histories import look_up_clicks as look_up_clicks
 from .imports import ImportedLog as ImportedLog

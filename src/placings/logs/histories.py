@@ -47,6 +47,27 @@ def look_up_clicks(items: list[str], counts: Mapping[str, int]) -> Floats:
     return np.array([counts.get(item, 0) for item in items], dtype=np.float64)
 
 
+def carry_clicks(clicked: pd.DataFrame, unclicked: pd.DataFrame) -> pd.DataFrame:
+    """Unclicked searches labelled with what their session clicked later, where their list held it.
+
+    `clicked` are rows of the same sessions; those with a label above 0 count, from lists of any length.
+    People type on until they see what they mean: a list that held it, unnoticed or too far down, says as much
+    as the one that was clicked, and with both together the engine's first ranks are favoured less.
+    """
+    if not len(unclicked) or "session_id" not in unclicked or "time" not in unclicked:
+        return unclicked.iloc[:0]
+    wins = clicked.loc[clicked["label"] > 0, ["session_id", "item_id", "time"]]
+    last = wins.groupby(["session_id", "item_id"], sort=False)["time"].max()
+    keys = list(zip(unclicked["session_id"].tolist(), unclicked["item_id"].tolist(), strict=True))
+    known = last.to_dict()
+    later = np.array(
+        [key in known and when < known[key] for key, when in zip(keys, unclicked["time"], strict=True)]
+    )
+    rows = unclicked.assign(label=later.astype(np.float64))
+    kept = rows.groupby("search_id", sort=False)["label"].transform("max") > 0
+    return rows[kept].reset_index(drop=True)
+
+
 def _take(table: pd.DataFrame, name: str) -> pd.Series[Any]:
     if name not in table:
         raise BadInput(

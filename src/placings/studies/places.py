@@ -13,7 +13,7 @@ import numpy as np
 from placings.core import AnyArray, BadBundle, BadFile, Floats, Ints, keep_old_names, plain_value, write_json
 from placings.data import need_library
 from placings.evaluation import write_text
-from placings.logs import PAST
+from placings.logs import PAST, find_offsets
 from placings.metrics import rank_of_first_relevant
 from placings.rerank import Reranker, describe_searches, load_reranker
 from placings.studies.places_measures import (
@@ -49,7 +49,6 @@ from placings.studies.places_parts import (
     Pantry,
     Parts,
     cut_parts,
-    find_offsets,
     hide_location,
     list_families,
 )

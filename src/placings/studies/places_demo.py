@@ -11,6 +11,7 @@ import numpy as np
 
 from placings.core import flip_signs, plain_value, write_json
 from placings.evaluation import write_text
+from placings.logs import find_offsets
 from placings.rerank import Reranker, describe_searches
 from placings.studies.places import (
     DEFAULT,
@@ -30,7 +31,7 @@ from placings.studies.places_measures import (
     judge_slices,
 )
 from placings.studies.places_models import ENGINE, Desk, describe_fit, describe_settings, judge_engine
-from placings.studies.places_parts import RELATIONS, Pantry, cut_parts, find_offsets
+from placings.studies.places_parts import RELATIONS, Pantry, cut_parts
 from placings.studies.places_reranker import fit_reranker, save_and_load
 from placings.studies.places_settings import Settings
 from placings.studies.places_tables import render_study

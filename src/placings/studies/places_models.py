@@ -14,11 +14,12 @@ import numpy as np
 from placings.core import Floats
 from placings.data import RankingData
 from placings.evaluation import as_plain, list_versions, weigh_positives
+from placings.logs import find_offsets
 from placings.metrics import mrr
 from placings.rankers import Ranker
 from placings.studies.coverage_drop import keep_cell
 from placings.studies.places_measures import find_ranks
-from placings.studies.places_parts import THESIS, TREES, Pantry, Parts, find_offsets
+from placings.studies.places_parts import THESIS, TREES, Pantry, Parts
 from placings.studies.places_settings import GRIDS, Settings
 
 FORMAT = 2  # past clicks stand as at the end of training; the default is judged as served

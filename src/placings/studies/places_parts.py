@@ -11,13 +11,12 @@ import numpy as np
 
 from placings.core import AnyArray, BadInput, Floats, Ints
 from placings.data import RankingData, need_library
-from placings.logs import PAST, add_past_clicks, count_clicks, look_up_clicks
+from placings.logs import PAST, add_past_clicks, count_clicks, find_offsets, look_up_clicks, order_rows
 from placings.studies.places_settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NEEDED = ("search_id", "item_id", "position", "label")
 RELATIONS, THESIS, TREES, COUNTED = "relations", "n-grams", "n-grams for trees", "counted n-grams"
 TRIMMED = (THESIS, TREES, COUNTED)  # families that train on short lists
 
@@ -107,17 +106,6 @@ def _add_known_clicks(
     return rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), known)})
 
 
-def order_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows by time, search and position, checked; nothing of the given table changes."""
-    missing = [name for name in NEEDED if name not in rows]
-    if missing:
-        raise BadInput(
-            f"the rows table lacks {', '.join(missing)}. placings log join makes one that has them."
-        )
-    keys = [name for name in ("time", "search_id", "position") if name in rows]
-    return rows.sort_values(keys, kind="stable").reset_index(drop=True)
-
-
 def hash_rows(frame: pd.DataFrame) -> str:
     """32 hexadecimal digits that differ when the rows do."""
     pandas = need_library("pandas", "the places study")
@@ -126,15 +114,6 @@ def hash_rows(frame: pd.DataFrame) -> str:
         digest.update(str(name).encode())
         digest.update(pandas.util.hash_pandas_object(frame[name], index=False).to_numpy().tobytes())
     return digest.hexdigest()
-
-
-def find_offsets(frame: pd.DataFrame) -> Ints:
-    """Where each search begins, and the end; the rows of a search stand together."""
-    ids = frame["search_id"].to_numpy()
-    if not len(ids):
-        return np.zeros(1, dtype=np.int64)
-    starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-    return np.concatenate([[0], starts, [len(ids)]]).astype(np.int64)
 
 
 def trim_lists(frame: pd.DataFrame, size: int, seed: int) -> pd.DataFrame:
@@ -147,27 +126,6 @@ def trim_lists(frame: pd.DataFrame, size: int, seed: int) -> pd.DataFrame:
     kept = np.zeros(len(frame), dtype=np.bool_)
     kept[order[place < size]] = True
     return frame[kept].reset_index(drop=True)
-
-
-def carry_clicks(clicked: pd.DataFrame, unclicked: pd.DataFrame) -> pd.DataFrame:
-    """Unclicked searches labelled with what their session clicked later, where their list held it.
-
-    `clicked` are rows of the same sessions; those with a label above 0 count, from lists of any length.
-    People type on until they see what they mean: a list that held it, unnoticed or too far down, says as much
-    as the one that was clicked, and with both together the engine's first ranks are favoured less.
-    """
-    if not len(unclicked) or "session_id" not in unclicked or "time" not in unclicked:
-        return unclicked.iloc[:0]
-    wins = clicked.loc[clicked["label"] > 0, ["session_id", "item_id", "time"]]
-    last = wins.groupby(["session_id", "item_id"], sort=False)["time"].max()
-    keys = list(zip(unclicked["session_id"].tolist(), unclicked["item_id"].tolist(), strict=True))
-    known = last.to_dict()
-    later = np.array(
-        [key in known and when < known[key] for key, when in zip(keys, unclicked["time"], strict=True)]
-    )
-    rows = unclicked.assign(label=later.astype(np.float64))
-    kept = rows.groupby("search_id", sort=False)["label"].transform("max") > 0
-    return rows[kept].reset_index(drop=True)
 
 
 def hide_location(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,11 +14,19 @@ import numpy as np
 
 from placings.core import BadInput, Floats, Ints, UnknownName
 from placings.data import RankingData, need_library
-from placings.logs import MADE, PAST, SEARCH, add_past_clicks, count_clicks
+from placings.logs import (
+    MADE,
+    PAST,
+    SEARCH,
+    add_past_clicks,
+    carry_clicks,
+    count_clicks,
+    find_offsets,
+    order_rows,
+)
 from placings.rankers import MeanRanker, Ranker
 from placings.rerank import Guard, Reranker, describe_searches, fit_guard, load_reranker
 from placings.studies.places_models import measure_mrr
-from placings.studies.places_parts import carry_clicks, find_offsets, order_rows
 from placings.studies.places_settings import Settings
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import numpy as np
 from placings.core import AnyArray, Floats
 from placings.data import RankingData
 from placings.features import SIGNALS
+from placings.logs import carry_clicks, find_offsets
 from placings.rankers import LightGBMRanker
 from placings.studies.places_measures import compare_two, invert_ranks, list_measures
 from placings.studies.places_models import Desk, forget_grades, measure_mrr
@@ -17,8 +18,6 @@ from placings.studies.places_parts import (
     COUNTED,
     RELATIONS,
     TREES,
-    carry_clicks,
-    find_offsets,
     join_columns,
     weigh_bands,
 )

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadFile, BadInput, PlacingsWarning
+from placings.logs import find_offsets
 from placings.studies.places import DEFAULT, UNGUARDED, study_places
-from placings.studies.places_parts import cut_parts, find_offsets, hide_location, trim_lists
+from placings.studies.places_parts import cut_parts, hide_location, trim_lists
 from placings.studies.places_settings import Settings, choose_settings
 from placings.studies.places_tables import render_study
 

@@ -9,6 +9,7 @@ import pytest
 
 from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
+from placings.logs import carry_clicks
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -20,7 +21,7 @@ from placings.studies.places_measures import (
     tell_bands,
 )
 from placings.studies.places_models import describe_fit, make_tree, thin_curve
-from placings.studies.places_parts import carry_clicks, join_columns, weigh_bands
+from placings.studies.places_parts import join_columns, weigh_bands
 from placings.studies.places_reranker import fit_reranker, gather_lists
 from placings.studies.places_settings import GRIDS, Settings
 from placings.studies.places_why import find_seen

@@ -56,9 +56,9 @@ def ask(
         begin = time.perf_counter()
         hits = engine.search(text, k=k)
         times.append(1e3 * (time.perf_counter() - begin))
-        ranks.append(next((hit.rank for hit in hits if hit.place.id in relevant), 0))
+        ranks.append(next((hit.rank for hit in hits if hit.id in relevant), 0))
         if ranks[-1] != 1:
-            shown = [f"{hit.place.name} ({hit.place.weight:g})" for hit in hits[:3]]
+            shown = [f"{hit.name} ({hit.fields['weight']:g})" for hit in hits[:3]]
             misses.append(f"{text!r}: rank {ranks[-1] or '-'}; first {', '.join(shown) or 'nothing'}")
     return np.array(ranks), np.array(times), misses
 

@@ -28,11 +28,11 @@ from placings.places.engines.sqlite import SqliteEngine, build_index
 from placings.places.place import Place
 from placings.places.presets import place_features
 from placings.places.sources import read_geonames, read_places
-from placings.rerank.reranker import Reranker, load_reranker
+from placings.rerank import Request, Reranker, load_reranker
 from placings.simulate.people import Behaviour
 from placings.simulate.places_log import simulate_log
+from placings.studies.places import make_default
 from placings.studies.places_parts import cut_parts
-from placings.studies.places_reranker import fit_reranker
 from placings.studies.places_settings import Settings
 
 SETS = {"cities": "city_queries.jsonl", "germany": "german_queries.jsonl"}
@@ -51,14 +51,14 @@ def train(places: list[Place], engine: SqliteEngine, searches: int, seed: int, h
     learned = pd.concat([parts.train_log, parts.deep])  # nothing is tested here: the test's sessions help
     # real people have no part in the simulated history of clicks, so the re-ranker must do without
     features = place_features(history=False)
-    trained = fit_reranker(learned, parts.valid_log, settings=settings, features=features)
-    told = ", ".join(f"{kind} {mrr:.4f}" for kind, mrr in trained.valid.items())
-    print(f"  trained on {trained.lists:,} lists; on simulated validation {told}: {trained.chosen}")
-    return trained.reranker
+    trained = make_default(settings, features).fit(learned, valid=parts.valid_log)
+    told = ", ".join(f"{kind} {mrr:.4f}" for kind, mrr in trained.valid_.items())
+    print(f"  trained on {trained.lists_:,} lists; on simulated validation {told}")
+    return trained
 
 
 def invert(hits: list, relevant: set[str]) -> float:
-    return next((1.0 / rank for rank, hit in enumerate(hits, 1) if hit.place.id in relevant), 0.0)
+    return next((1.0 / rank for rank, hit in enumerate(hits, 1) if hit.id in relevant), 0.0)
 
 
 def report(name: str, engine: SqliteEngine, reranker: Reranker, pairs: list[tuple[str, set[str]]]) -> None:
@@ -68,7 +68,7 @@ def report(name: str, engine: SqliteEngine, reranker: Reranker, pairs: list[tupl
         for text, relevant in pairs:
             hits = engine.search(make(text), k=40)
             began = time.perf_counter()
-            new = reranker.rerank(make(text), hits)
+            new = reranker.reorder(Request.of_hits(make(text), hits), hits)
             took.append(1e3 * (time.perf_counter() - began))
             before.append(invert(hits, relevant))
             after.append(invert(new, relevant))

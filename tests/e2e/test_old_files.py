@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import placings as pg
-from placings.places.place import Hit, Place
-from placings.rerank.reranker import load_reranker
 
 HOME = Path(__file__).parents[1] / "fixtures" / "v1"
 MODELS = sorted(path.name for path in (HOME / "models").iterdir())
@@ -34,22 +32,24 @@ def test_a_ranker_saved_by_version_1_still_gives_its_scores(name: str) -> None:
 
 
 def test_a_reranker_saved_by_version_1_still_gives_its_orders() -> None:
-    reranker, own = load_reranker(HOME / "reranker"), {"item_id", "position", "score"}
+    reranker, own = pg.load(HOME / "reranker"), {"item_id", "position", "score"}
     changed = 0
     for stored in json.loads((HOME / "requests.json").read_text()):
         hits = [
-            Hit(
-                Place(id=hit["item_id"], **{key: hit[key] for key in hit if key not in own}),
+            pg.Hit(
+                hit["item_id"],
+                {key: hit[key] for key in hit if key not in own},
                 hit["score"],
                 hit["position"],
             )
             for hit in stored["hits"]
         ]
         given = stored["given"]
-        found = reranker.rerank(
+        request = pg.Request.of_hits(
             stored["text"], hits, focus=tuple(given["focus"]), time=datetime.fromisoformat(given["time"]),
             target=given["target"], platform=given["platform"],
         )  # fmt: skip
-        assert [hit.place.id for hit in found] == stored["order"]
-        changed += found != hits
+        found = [hits[row].id for row in reranker.rerank(request).order]
+        assert found == stored["order"]
+        changed += found != [hit.id for hit in hits]
     assert changed > 0

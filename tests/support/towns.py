@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from placings.places.place import Focus, Hit, Place
+from placings.places.place import Place
+from placings.rerank import Focus, Hit
 
 TOWNS = {"Altstadt": (49.0, 8.4, 300_000), "Neudorf": (49.1, 8.5, 20_000), "Köhlerbach": (48.9, 8.2, 2_000)}
 STOPS = (
@@ -68,7 +69,7 @@ class TownEngine:
                     score += 1.0 / (1.0 + 10.0 * math.dist(focus, (place.lat, place.lon)))
                 found.append((-score, place.id, place))
         found.sort(key=lambda each: each[:2])
-        return [Hit(place, -score, rank) for rank, (score, _, place) in enumerate(found[:k], 1)]
+        return [place.to_hit(-score, rank) for rank, (score, _, place) in enumerate(found[:k], 1)]
 
 
 def fold(text: str) -> str:

@@ -81,7 +81,8 @@ def fit_log(
     digest = reranker.save(out, metrics={"valid_mrr": list(reranker.valid_.values())[-1]})
     found = {
         "out": str(out), "digest": digest, "lists": reranker.lists_,
-        "features": len(reranker.features_.names), "valid_mrr": reranker.valid_, "past_clicks": len(reranker.clicks_),
+        "features": len(reranker.features_.names), "valid_mrr": reranker.valid_,
+        "past_clicks": len(reranker.clicks_),
         "left_out": list(reranker.features_.notes),
     }  # fmt: skip
     if as_json:
@@ -128,7 +129,7 @@ def evaluate_log(
     if page is not None:
         from placings.report import write_result_page
 
-        write_result_page(result, page)
+        write_result_page(page, result)
     print_text(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else str(result))
 
 

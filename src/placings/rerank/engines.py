@@ -11,13 +11,14 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 from placings.core import BadFile, BadInput, UnknownName, find_late, iterate_blocks
 from placings.rerank.requests import Focus, Hit
 
-# what comes before the colon → what opens it; a new kind of engine is its file and a line here
+# what comes before the colon → what opens it, with a + where http or https must follow;
+# a new kind of engine is its file and a line here
 ENGINES = {
     "sqlite": "placings.places:open_sqlite",
     "postgresql": "placings.places:open_postgres",
-    "pelias": "placings.places:open_pelias",
-    "opensearch": "placings.places:open_opensearch",
-    "elasticsearch": "placings.places:open_opensearch",
+    "pelias+": "placings.places:open_pelias",
+    "opensearch+": "placings.places:open_opensearch",
+    "elasticsearch+": "placings.places:open_opensearch",
     "hits": "placings.rerank:HitsFile",
 }
 SAME = {"postgres": "postgresql"}
@@ -62,12 +63,17 @@ def open_engine(spec: str, **settings: Any) -> Engine:
     kind = SAME.get(kind, kind)
     if not colon:
         raise BadInput(f"an engine must be named like {EXAMPLES}. Got a text without a colon.")
-    if kind not in ENGINES:
-        raise UnknownName("kind of engine", kind, ENGINES)
-    if plus and scheme not in ("http", "https"):
+    known = {each.removesuffix("+"): each for each in ENGINES}
+    if kind not in known:
+        raise UnknownName("kind of engine", kind, known)
+    wants = known[kind].endswith("+")
+    if wants and scheme not in ("http", "https"):
         raise BadInput(f"{kind} must be followed by +http:// or +https://, as in {EXAMPLES}. Got {head!r}.")
-    opened = find_late("kind of engine", kind, ENGINES)
-    found: Engine = opened(f"{scheme}:{rest}" if plus else rest, **settings)
+    if plus and not wants:
+        raise BadInput(f"{kind} is followed by a colon alone, as in {EXAMPLES}. Got {head!r}.")
+    found: Engine = find_late("kind of engine", known[kind], ENGINES)(
+        f"{scheme}:{rest}" if wants else rest, **settings
+    )
     return found
 
 

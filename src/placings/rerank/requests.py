@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.core import BadInput, Floats, Ints, as_utc
+from placings.core import BadInput, Floats, Ints, as_utc, find_late
 
 Focus: TypeAlias = tuple[float, float]  # latitude, longitude in degrees
 OWN = ("item_id", "position", "score")  # what a hit itself says, whatever its fields are
@@ -37,6 +38,16 @@ class Hit:
     def name(self) -> str:
         """What people call the item: its name or title, or its id where it has neither."""
         return str(self.fields.get("name") or self.fields.get("title") or self.id)
+
+    @property
+    def place(self) -> Any:
+        """The hit as a Place, as version 0.1 had it; goes in version 0.3."""
+        warnings.warn(
+            "hit.place goes in version 0.3. Use hit.id, hit.name and hit.fields, or Place.of_hit(hit).",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return find_late("source of fields", "place", {"place": "placings.places:Place"}).of_hit(self)
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from placings.core import (
     Ints,
     UnknownName,
     find_late,
-    need_library,
     read_bundle,
     write_bundle,
 )
-from placings.data import RankingData
+from placings.data import RankingData, need_library
 from placings.evaluation import Comparison, compare
 from placings.features import FeatureSet
 from placings.logs import (
@@ -87,6 +86,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     valid_: dict[str, float]
     lists_: int
     digest_: str | None
+    _sample: Request | None
 
     def __init__(
         self,
@@ -104,7 +104,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self.clicks = clicks
         self.pool = pool
         self.random_state = random_state
-        if isinstance(features, FeatureSet) and features.is_fitted and _is_fitted(ranker):
+        ready = isinstance(ranker, Ranker) and hasattr(ranker, "n_features_in_")
+        if ready and isinstance(features, FeatureSet) and features.is_fitted:
             self._take(features, ranker, guard if isinstance(guard, Guard) else None, dict(clicks or {}))
 
     # -- learning ----------------------------------------------------------------------------------
@@ -191,12 +192,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         crosses = [each for each in CROSSES if all(name in context for name in each)]
         return fit_guard(scores, engine, data.y, data.offsets, context, crosses=crosses)
 
-    def _take(
-        self, features: FeatureSet, ranker: Ranker, guard: Guard | None, clicks: dict[str, int]
-    ) -> None:
+    def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks
         self.digest_ = None
-        self._sample: Request | None = None
+        self._sample = None
 
     def _need_fit(self) -> None:
         if not hasattr(self, "features_"):
@@ -235,7 +234,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             )
         self._need_fit()
         asked = request if isinstance(request, Request) else Request.from_dict(request)
-        known = {**asked.context, "time": read_time(asked.context.get("time"))}
+        known = {**asked.context}
+        if "time" not in known or _is_known(known["time"]):
+            known["time"] = read_time(known.get("time"))
         items = [{"position": place, **item} for place, item in enumerate(asked.items, 1)]
         if self.clicks_:
             items = [{PAST: float(self.clicks_.get(str(item.get("item_id")), 0)), **item} for item in items]
@@ -521,12 +522,13 @@ def _as_log(log: ClickLog | pd.DataFrame) -> ClickLog:
     return log if isinstance(log, ClickLog) else ClickLog(log)
 
 
+def _is_known(value: Any) -> bool:
+    """Whether a time is one: neither null nor NaT."""
+    return value is not None and bool(value == value)
+
+
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool | np.generic | datetime | date)
-
-
-def _is_fitted(ranker: Any) -> bool:
-    return isinstance(ranker, Ranker) and hasattr(ranker, "n_features_in_")
 
 
 def _as_json(state: Mapping[str, Any]) -> bytes:

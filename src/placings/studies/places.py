@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,11 @@ import numpy as np
 from placings.core import AnyArray, BadBundle, BadFile, Floats, Ints, keep_old_names, plain_value, write_json
 from placings.data import need_library
 from placings.evaluation import write_text
-from placings.logs import PAST, find_offsets
+from placings.features import FeatureSet
+from placings.logs import PAST, ClickLog, find_offsets
 from placings.metrics import rank_of_first_relevant
-from placings.rerank import Reranker, describe_searches, load_reranker
+from placings.rankers import MeanRanker
+from placings.rerank import Reranker, describe_searches, list_members, load_reranker
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -52,7 +56,6 @@ from placings.studies.places_parts import (
     hide_location,
     list_families,
 )
-from placings.studies.places_reranker import ask_live, count_unlike, fit_reranker, save_and_load
 from placings.studies.places_settings import TREES as LIBRARIES
 from placings.studies.places_settings import Settings, choose_settings
 from placings.studies.places_tables import render_study
@@ -192,24 +195,23 @@ def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]
 
     def make() -> dict[str, Any]:
         began = time.perf_counter()
-        trained = fit_reranker(
-            parts.train_log,
-            parts.valid_log,
-            settings=settings,
-            features=desk.pantry.families[RELATIONS](),
-            say=desk.say,
-        )
+        desk.say("re-ranker: training trees and a network")
+        trained = make_default(settings, desk.pantry.families[RELATIONS]())
+        trained.fit(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
         took = round(time.perf_counter() - began, 2)
-        served, digest = save_and_load(trained.reranker, path, {"mrr_valid": trained.valid[trained.chosen]})
-        guard = served.guard
+        told = ", ".join(f"{kind} {value:.4f}" for kind, value in trained.valid_.items())
+        desk.say(f"re-ranker, {trained.lists_:,} lists, MRR on validation: {told}")
+        served, digest = save_and_load(trained, path)
+        guard = served.guard_
         assert guard is not None
         test = ask_rows(parts.test, settings)
         facts, live = judge_served(desk, served)
-        unguarded = replace(served, guard=None).score(test)
+        bare = Reranker(served.features_, served.ranker_, None, served.clicks_)
+        unguarded = bare.score(test)
         return {
-            "chosen": trained.chosen,
-            "valid": trained.valid,
-            "lists": trained.lists,
+            "chosen": list(trained.valid_)[-1],
+            "valid": trained.valid_,
+            "lists": trained.lists_,
             "unguarded": {**desk.rank(unguarded), "seconds": took},
             "guarded": {**desk.rank(live), "seconds": took},
             "hidden": desk.rank(served.score(hide_location(test))),
@@ -235,6 +237,44 @@ def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]
     return desk.keep(DEFAULT, about, make, stands)
 
 
+def make_default(settings: Settings, features: FeatureSet | None = None) -> Reranker:
+    """The default re-ranker, with as many rounds and steps as the study has."""
+    members = list_members(settings.seed, rounds=2 * settings.rounds, steps=settings.neural_steps)
+    return Reranker(
+        features="places" if features is None else features,
+        ranker=MeanRanker(members=members),
+        pool=settings.pool,
+        random_state=settings.seed,
+    )
+
+
+def fit_reranker(train: pd.DataFrame, valid: pd.DataFrame, **settings: Any) -> Reranker:
+    """Version 0.1's way to the default re-ranker; goes in version 0.3."""
+    warnings.warn("fit_reranker is now Reranker().fit(train, valid=valid)", DeprecationWarning, stacklevel=2)
+    made = make_default(settings.get("settings") or Settings(), settings.get("features"))
+    return made.fit(ClickLog(train), valid=ClickLog(valid))
+
+
+def save_and_load(reranker: Reranker, path: Path | None) -> tuple[Reranker, str]:
+    """The re-ranker as it is served: saved (without `path` for a moment) and loaded again; its digest."""
+    if path is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return save_and_load(reranker, Path(folder) / "reranker")
+    digest = reranker.save(path, metrics={"mrr_valid": list(reranker.valid_.values())[-1]})
+    return load_reranker(path, digest=digest), digest
+
+
+def count_unlike(one: Floats, other: Floats, offsets: Ints) -> int:
+    """How many lists two columns of scores put into different orders.
+
+    >>> count_unlike(np.array([2.0, 1.0, 5.0, 7.0]), np.array([9.0, 8.0, 1.0, 0.0]), np.array([0, 2, 4]))
+    1
+    """
+    orders = [np.argsort(-scores[start:stop], kind="stable")
+              for start, stop in pairwise(offsets.tolist()) for scores in (one, other)]  # fmt: skip
+    return sum(not np.array_equal(*pair) for pair in zip(orders[::2], orders[1::2], strict=True))
+
+
 def ask_rows(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     """Rows as a re-ranker is asked about them: it knows past clicks as they stood when training ended.
 
@@ -247,7 +287,7 @@ def ask_rows(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
 def judge_served(desk: Desk, served: Reranker) -> tuple[dict[str, Any], Floats]:
     """How many test searches a live request orders otherwise than the batch, and the live order as scores."""
     rows = ask_rows(desk.parts.test, desk.settings)
-    live, offsets = ask_live(served, rows), find_offsets(rows)
+    live, offsets = served.score(rows, live=True), find_offsets(rows)
     return {
         "searches": len(offsets) - 1,
         "unlike_batch": count_unlike(live, served.score(rows), offsets),

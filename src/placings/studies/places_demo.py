@@ -11,7 +11,8 @@ import numpy as np
 
 from placings.core import flip_signs, plain_value, write_json
 from placings.evaluation import write_text
-from placings.logs import find_offsets
+from placings.logs import ClickLog, find_offsets
+from placings.rankers import MeanRanker
 from placings.rerank import Reranker, describe_searches
 from placings.studies.places import (
     DEFAULT,
@@ -19,7 +20,9 @@ from placings.studies.places import (
     ask_rows,
     count_types,
     judge_served,
+    make_default,
     measure_lengths,
+    save_and_load,
     tell_depth,
 )
 from placings.studies.places_measures import (
@@ -32,7 +35,6 @@ from placings.studies.places_measures import (
 )
 from placings.studies.places_models import ENGINE, Desk, describe_fit, describe_settings, judge_engine
 from placings.studies.places_parts import RELATIONS, Pantry, cut_parts
-from placings.studies.places_reranker import fit_reranker, save_and_load
 from placings.studies.places_settings import Settings
 from placings.studies.places_tables import render_study
 
@@ -127,19 +129,22 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
     from placings.rankers import LinearRanker
 
     parts, settings = desk.parts, desk.settings
-    trained = fit_reranker(parts.train_log, parts.valid_log, settings=settings, features=_make_features())
-    served, digest = save_and_load(trained.reranker, path, {"mrr_valid": trained.valid[trained.chosen]})
-    guard = served.guard
+    trained = make_default(settings, _make_features())
+    trained.fit(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
+    served, digest = save_and_load(trained, path)
+    mean = trained.ranker_
+    assert isinstance(mean, MeanRanker)
+    guard = served.guard_
     assert guard is not None
-    desk.pantry.fitted[RELATIONS] = served.features
+    desk.pantry.fitted[RELATIONS] = served.features_
     test = desk.pantry.data(RELATIONS, "test")
     cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(desk)}
     cells[LINEAR] = desk.judge(LINEAR, RELATIONS, LinearRanker())
-    for kind, ranker in trained.candidates.items():
+    for kind, ranker in mean.members_.items():
         scores = np.asarray(ranker.predict(test), dtype=np.float64)
-        cells[NAMES[kind]] = {**desk.rank(scores), "seconds": trained.seconds[kind]}
+        cells[NAMES[kind]] = {**desk.rank(scores), "seconds": mean.seconds_[kind]}
     facts, live = judge_served(desk, served)
-    cells[DEFAULT] = {**desk.rank(live), "seconds": sum(trained.seconds.values())}
+    cells[DEFAULT] = {**desk.rank(live), "seconds": sum(mean.seconds_.values())}
     offsets = find_offsets(parts.test)
     context = describe_searches(parts.test, offsets)
     if "kind" in parts.test:
@@ -147,7 +152,7 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
     draws, seed = settings.bootstrap, settings.seed
     curves = {
         NAMES[kind]: fit["curve"]
-        for kind, ranker in trained.candidates.items()
+        for kind, ranker in mean.members_.items()
         if "curve" in (fit := describe_fit(ranker))
     }
     depth = tell_depth(desk, served)
@@ -161,7 +166,7 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
         "lengths_by_rank": collect_lengths(cells, (ENGINE, DEFAULT), measure_lengths(parts.test, offsets)),
         "types": count_types(parts), "curves": curves, "depth": depth["depth"], "oracle": depth["oracle"],
         "left_to_engine": guard.left_to_engine(context, len(test)), "guard": guard.to_state(),
-        "default": {"chosen": trained.chosen, "valid": trained.valid},
+        "default": {"chosen": list(trained.valid_)[-1], "valid": trained.valid_},
         "served": {**facts, "digest": digest},
     }  # fmt: skip
     return dict(plain_value(result)), served

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from importlib import import_module
-
-import pytest
 
 from placings.feco.alerts import Alert, State, group_alerts, name_segment, name_some, say_time
 
@@ -151,8 +147,3 @@ def test_words() -> None:
     assert name_some(["a", "b"]) == "a, b"
     assert say_time(datetime(2024, 1, 2)) == "2024-01-02"
     assert say_time(datetime(2024, 1, 2, 15)) == "2024-01-02 15:00"
-
-
-@pytest.mark.parametrize("room", ["incidents"])
-def test_the_examples_in_the_docstrings_are_true(room: str) -> None:
-    assert doctest.testmod(import_module(f"placings.feco.{room}")).failed == 0

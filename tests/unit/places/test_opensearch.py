@@ -14,7 +14,8 @@ from recording_server import Answer, Asked, RecordingServer, serve_answers
 from placings.core.errors import BadInput
 from placings.places.engines.opensearch import MAPPING, Boosts, OpenSearchEngine, build_document, build_query
 from placings.places.engines.requests import Patience, ServerFailed
-from placings.places.place import Engine, Place
+from placings.places.place import Place
+from placings.rerank import Engine
 
 QUICK = Patience(timeout=2.0, retries=2, backoff=0.001, longest_wait=1.0)
 PLACES = [
@@ -62,10 +63,10 @@ def engine(server: RecordingServer) -> Iterator[OpenSearchEngine]:
 def test_a_place_comes_back_as_it_was_indexed(engine: OpenSearchEngine) -> None:
     assert isinstance(engine, Engine)
     hits = engine.search("karls")
-    assert [hit.place for hit in hits] == PLACES
+    assert [Place.of_hit(hit) for hit in hits] == PLACES
     assert [hit.score for hit in hits] == [9.0, 8.0, 7.0]
     assert [hit.rank for hit in hits] == [1, 2, 3]
-    assert hits[1].place.fields == {"lines": 4}
+    assert Place.of_hit(hits[1]).fields == {"lines": 4}
 
 
 def test_the_query_has_prefix_fuzziness_layers_popularity_and_distance(

@@ -15,7 +15,8 @@ from recording_server import Answer, RecordingServer, serve_answers
 from placings.core.errors import BadInput, UnknownName
 from placings.places.engines.pelias import PeliasEngine
 from placings.places.engines.requests import Patience, Server, ServerFailed
-from placings.places.place import Engine
+from placings.places.place import Place
+from placings.rerank import Engine
 
 QUICK = Patience(timeout=2.0, retries=3, backoff=0.001, longest_wait=1.0)
 
@@ -66,17 +67,18 @@ def test_features_become_hits_in_the_servers_order(engine: PeliasEngine, server:
     first, second = engine.search("Hauptbahnhof Karlsruhe", (49.0, 8.4), 5, ["venue", "street"])
     assert (first.rank, second.rank) == (1, 2)
     assert (first.score, second.score) == (1.0, 0.5)
-    assert first.place.id == "openstreetmap:venue:node/1"
-    assert (first.place.lat, first.place.lon) == (50.0, 8.4)  # GeoJSON has the longitude first
-    assert (first.place.name, first.place.type, first.place.locality) == (
+    place = Place.of_hit(first)
+    assert first.id == "openstreetmap:venue:node/1"
+    assert (place.lat, place.lon) == (50.0, 8.4)  # GeoJSON has the longitude first
+    assert (place.name, place.type, place.locality) == (
         "Hauptbahnhof 1",
         "venue",
         "Karlsruhe",
     )
-    assert (first.place.street, first.place.neighbourhood) == ("Bahnhofplatz", "Südstadt")
-    assert first.place.country == "DEU"
-    assert first.place.fields["confidence"] == 0.9
-    assert "name" not in first.place.fields
+    assert (place.street, place.neighbourhood) == ("Bahnhofplatz", "Südstadt")
+    assert place.country == "DEU"
+    assert place.fields["confidence"] == 0.9
+    assert "name" not in place.fields
     asked = server.asked[0]
     assert (asked.method, asked.path) == ("GET", "/v1/search")
     assert asked.params == {

@@ -17,7 +17,8 @@ from placings.core.errors import BadFile, BadInput, EmptyFile, MissingExtra, Unk
 from placings.places.engines import sqlite as scoring
 from placings.places.engines.sqlite import CROWD, POOL, SqliteEngine, build_index
 from placings.places.engines.sqlite_index import count_mistakes
-from placings.places.place import Engine, Place
+from placings.places.place import Place
+from placings.rerank import Engine
 
 ULM, KARLSRUHE, BERLIN = (48.4, 9.99), (49.01, 8.40), (52.52, 13.4)
 
@@ -72,7 +73,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def find(engine: SqliteEngine, text: str, **options: object) -> list[str]:
-    return [hit.place.id for hit in engine.search(text, **options)]  # type: ignore[arg-type]
+    return [hit.id for hit in engine.search(text, **options)]  # type: ignore[arg-type]
 
 
 def test_it_is_an_engine_and_gives_places_back_whole(engine: SqliteEngine) -> None:
@@ -80,7 +81,7 @@ def test_it_is_an_engine_and_gives_places_back_whole(engine: SqliteEngine) -> No
     assert len(engine) == len(PLACES)
     assert engine.layers == ["", "address", "locality", "station", "stop", "street"]
     for place in PLACES[:-1]:
-        found = {hit.place.id: hit.place for hit in engine.search(place.name)}[place.id]
+        found = {hit.id: Place.of_hit(hit) for hit in engine.search(place.name)}[place.id]
         assert found == place
         assert found.fields == place.fields
 
@@ -235,7 +236,7 @@ def test_every_word_must_match_and_one_is_left_out_only_if_nothing_does(engine: 
 def test_no_text_becomes_syntax(engine: SqliteEngine, text: str) -> None:
     for focus in (None, ULM):
         for hit in engine.search(text, focus=focus):
-            assert hit.place.id in {place.id for place in PLACES}
+            assert hit.id in {place.id for place in PLACES}
 
 
 def test_operators_are_words_and_signs_are_nothing(engine: SqliteEngine) -> None:
@@ -251,7 +252,7 @@ def test_any_text_is_answered_in_order(engine: SqliteEngine, text: str) -> None:
     hits = engine.search(text, focus=ULM, k=5)
     assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert len({hit.place.id for hit in hits}) == len(hits) <= 5
+    assert len({hit.id for hit in hits}) == len(hits) <= 5
 
 
 @pytest.fixture(scope="module")

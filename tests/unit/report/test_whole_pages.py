@@ -162,7 +162,7 @@ def test_every_module_that_writes_a_page_is_among_the_writers() -> None:
     rendering = {
         file.name for file in home.rglob("*.py") if re.search(r"\b(render|write)_page\(", file.read_text())
     } - {"pages.py"}
-    assert rendering == {"result_page.py", "log_page.py", "coverage_page.py", "places_page.py"}
+    assert rendering == {"log_page.py", "coverage_page.py", "places_page.py"}
 
 
 def test_a_page_needs_results_with_tables() -> None:

@@ -12,11 +12,13 @@ from towns import TownEngine, make_towns
 
 from placings.core.errors import BadBundle, BadInput
 from placings.logs.histories import add_past_clicks
-from placings.places.place import Engine, Hit
+from placings.places.place import Place
 from placings.places.presets import place_features
 from placings.rankers.linear import LinearRanker
+from placings.rerank.engines import Engine
 from placings.rerank.guard import Guard, Verdict, fit_guard
-from placings.rerank.reranker import Reranker, describe_hit, load_reranker
+from placings.rerank.requests import Hit, Request
+from placings.rerank.reranker import Reranker, load_reranker
 from placings.rerank.search_kinds import describe_searches
 from placings.simulate.places_log import simulate_log
 
@@ -39,11 +41,15 @@ def plain(rows: Any) -> Reranker:
 
 @pytest.fixture(scope="module")
 def guarded(rows: Any, plain: Reranker) -> Reranker:
-    data = plain.features.to_ranking(rows)
+    data = plain.features_.to_ranking(rows)
     engine = -rows["position"].to_numpy(dtype=float)
     context = {"length": describe_searches(rows, data.offsets)["length"]}
-    worse = -plain.ranker.predict(data)  # a model that is wrong everywhere is used nowhere
-    return Reranker(plain.features, plain.ranker, fit_guard(worse, engine, data.y, data.offsets, context))
+    worse = -plain.ranker_.predict(data)  # a model that is wrong everywhere is used nowhere
+    return Reranker(plain.features_, plain.ranker_, fit_guard(worse, engine, data.y, data.offsets, context))
+
+
+def ask(reranker: Reranker, hits: list[Hit], text: str = "kaiser", **told: Any) -> list[Hit]:
+    return reranker.reorder(Request.of_hits(text, hits, **{"time": MOMENT, **told}), hits)
 
 
 def find_hits(text: str = "kaiser", k: int = 20) -> list[Hit]:
@@ -53,13 +59,13 @@ def find_hits(text: str = "kaiser", k: int = 20) -> list[Hit]:
 def test_a_live_request_gives_the_order_of_the_batch(plain: Reranker) -> None:
     hits = find_hits()
     assert len(hits) > 3
-    table = pd.DataFrame([describe_hit(hit) for hit in hits]).assign(
+    table = pd.DataFrame([hit.item for hit in hits]).assign(
         search_id="s", query="kaiser", time=np.datetime64(MOMENT), focus_lat=49.0, focus_lon=8.4, label=0.0,
         target="origin", platform="ios",
     )  # fmt: skip
     order = np.argsort(-plain.score(table), kind="stable")
-    found = plain.rerank("kaiser", hits, focus=(49.0, 8.4), time=MOMENT, target="origin", platform="ios")
-    assert [hit.place.id for hit in found] == [hits[row].place.id for row in order]
+    found = ask(plain, hits, focus=(49.0, 8.4), target="origin", platform="ios")
+    assert [hit.id for hit in found] == [hits[row].id for row in order]
     assert {hit.rank for hit in found} == {hit.rank for hit in hits}  # the engine's ranks stay readable
     assert [hit.rank for hit in found] != sorted(hit.rank for hit in hits)
 
@@ -67,20 +73,21 @@ def test_a_live_request_gives_the_order_of_the_batch(plain: Reranker) -> None:
 def test_times_with_a_zone_are_the_same_moment(plain: Reranker) -> None:
     hits = find_hits()
     berlin = MOMENT.replace(tzinfo=UTC).astimezone(timezone(timedelta(hours=2)))
-    assert plain.rerank("kaiser", hits, time=berlin) == plain.rerank("kaiser", hits, time=MOMENT)
-    with pytest.raises(BadInput, match="time must be a datetime. Got '2024'"):
-        plain.rerank("kaiser", hits, time="2024")  # type: ignore[arg-type]
+    assert ask(plain, hits, time=berlin) == ask(plain, hits)
+    assert ask(plain, hits, time="2024-05-03T10:30+02:00") == ask(plain, hits)
+    with pytest.raises(BadInput, match="time must be a datetime or ISO 8601 text.* Got '2024'"):
+        ask(plain, hits, time="2024")
 
 
 def test_the_guard_keeps_the_engines_order(guarded: Reranker, plain: Reranker) -> None:
     hits = find_hits()
-    assert guarded.rerank("kaiser", hits, time=MOMENT) == hits
-    assert plain.rerank("kaiser", hits, time=MOMENT) != hits
+    assert ask(guarded, hits) == hits
+    assert ask(plain, hits) != hits
 
 
 def test_lists_of_one_or_none_come_back_as_they_are(plain: Reranker) -> None:
-    assert plain.rerank("kaiser", []) == []
-    assert plain.rerank("kaiser", find_hits(k=1)) == find_hits(k=1)
+    assert ask(plain, []) == []
+    assert ask(plain, find_hits(k=1)) == find_hits(k=1)
 
 
 def test_an_engine_with_a_re_ranker_is_an_engine(plain: Reranker) -> None:
@@ -88,8 +95,8 @@ def test_an_engine_with_a_re_ranker_is_an_engine(plain: Reranker) -> None:
     assert isinstance(engine, Engine)
     found = engine.search("kaiser", focus=(49.0, 8.4), k=3)
     assert len(found) == 3
-    assert {hit.place.id for hit in engine.search("kaiser", k=40)} == {
-        hit.place.id for hit in TownEngine(PLACES).search("kaiser", k=40)
+    assert {hit.id for hit in engine.search("kaiser", k=40)} == {
+        hit.id for hit in TownEngine(PLACES).search("kaiser", k=40)
     }
 
 
@@ -100,30 +107,26 @@ def test_what_is_saved_ranks_the_same_when_loaded(
     reranker: Reranker = request.getfixturevalue(which)
     reranker.save(tmp_path / "kept", metrics={"mrr": 0.5})
     back = load_reranker(tmp_path / "kept")
-    assert back.rerank("kaiser", find_hits(), time=MOMENT) == reranker.rerank(
-        "kaiser", find_hits(), time=MOMENT
-    )
-    assert (back.guard is None) == (reranker.guard is None)
+    assert ask(back, find_hits()) == ask(reranker, find_hits())
+    assert (back.guard_ is None) == (reranker.guard_ is None)
 
 
 def test_clicks_of_the_past_are_used_live_and_kept(rows: Any, tmp_path: Path) -> None:
     known = add_past_clicks(rows, rows)
     features = place_features().fit(known)
     assert "log_past_clicks" in features.names
-    loved = find_hits()[-1].place.id
+    loved = find_hits()[-1].id
     never = Reranker(features, LinearRanker().fit(features.to_ranking(known)))
-    often = Reranker(features, never.ranker, clicks={loved: 500})
-    ranks = [
-        [hit.place.id for hit in each.rerank("kaiser", find_hits())].index(loved) for each in (never, often)
-    ]
+    often = Reranker(features, never.ranker_, clicks={loved: 500})
+    ranks = [[hit.id for hit in ask(each, find_hits())].index(loved) for each in (never, often)]
     assert ranks[0] != ranks[1]
     often.save(tmp_path / "kept")
-    assert load_reranker(tmp_path / "kept").clicks == {loved: 500}
+    assert load_reranker(tmp_path / "kept").clicks_ == {loved: 500}
 
 
 def test_a_model_that_was_exchanged_is_refused(plain: Reranker, rows: Any, tmp_path: Path) -> None:
     plain.save(tmp_path / "kept")
-    other = LinearRanker(C=0.01).fit(plain.features.to_ranking(rows))
+    other = LinearRanker(C=0.01).fit(plain.features_.to_ranking(rows))
     other.save(tmp_path / "kept" / "model")
     with pytest.raises(BadBundle):
         load_reranker(tmp_path / "kept")
@@ -131,9 +134,9 @@ def test_a_model_that_was_exchanged_is_refused(plain: Reranker, rows: Any, tmp_p
 
 def test_a_changed_features_file_is_refused(plain: Reranker, tmp_path: Path) -> None:
     plain.save(tmp_path / "kept")
-    file = tmp_path / "kept" / "reranker" / "place_features.json"
+    file = tmp_path / "kept" / "reranker" / "features.json"
     file.write_text(file.read_text().replace(": ", ":  ", 1))
-    with pytest.raises(BadBundle, match=r"place_features.json"):
+    with pytest.raises(BadBundle, match=r"features.json"):
         load_reranker(tmp_path / "kept")
 
 
@@ -147,30 +150,32 @@ def test_a_feature_on_any_field_of_a_place_has_its_value_live(rows: Any) -> None
     features = FeatureSet([Number("stars", ("raw",))]).fit(known)
     reranker = Reranker(features, LinearRanker().fit(features.to_ranking(known)))
     hits = [
-        Hit(change(hit.place, fields={"stars": float(stars), "name": "not this one"}), hit.score, hit.rank)
+        change(Place.of_hit(hit), fields={"stars": float(stars), "name": "not this one"}).to_hit(
+            hit.score, hit.rank
+        )
         for stars, hit in zip((1, 5, 3), find_hits(), strict=False)
     ]
-    assert describe_hit(hits[1])["stars"] == 5.0
-    assert describe_hit(hits[1])["name"] == hits[1].place.name
-    assert describe_hit(hits[1])["country"] == hits[1].place.country
-    table = pd.DataFrame([describe_hit(hit) for hit in hits]).assign(search_id="s", label=0.0)
+    assert hits[1].item["stars"] == 5.0
+    assert hits[1].item["name"] == hits[1].name
+    assert hits[1].item["country"] == hits[1].fields["country"]
+    table = pd.DataFrame([hit.item for hit in hits]).assign(search_id="s", label=0.0)
     order = np.argsort(-reranker.score(table), kind="stable")
-    found = reranker.rerank("kaiser", hits, time=MOMENT)
-    assert [hit.place.id for hit in found] == [hits[row].place.id for row in order]
-    assert {hit.place.fields["stars"] for hit in (found[0], found[-1])} == {1.0, 5.0}
+    found = ask(reranker, hits)
+    assert [hit.id for hit in found] == [hits[row].id for row in order]
+    assert {hit.fields["stars"] for hit in (found[0], found[-1])} == {1.0, 5.0}
 
 
 def test_an_engine_in_front_tells_the_re_ranker_all_that_it_is_told(
     plain: Reranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []
-    order = Reranker.order
+    rerank = Reranker.rerank
 
-    def listen(self: Reranker, context: Any, items: Any) -> Any:
-        asked.append(dict(context))
-        return order(self, context, items)
+    def listen(self: Reranker, request: Any) -> Any:
+        asked.append(dict(request.context))
+        return rerank(self, request)
 
-    monkeypatch.setattr(Reranker, "order", listen)
+    monkeypatch.setattr(Reranker, "rerank", listen)
     plain.wrap(TownEngine(PLACES)).search(
         "kaiser", (49.0, 8.4), 5, time=MOMENT, target="origin", platform="ios", context={"surface": "map"}
     )
@@ -188,7 +193,7 @@ def test_a_guards_verdict_on_target_and_platform_counts_live(
 ) -> None:
     overall = Verdict("all", "all", 200, 0.1, 0.1, 0.05, 1.0)
     kinds = (Verdict(by, bad, 100, -0.2, -0.2, -0.3, 0.0), Verdict(by, good, 100, 0.2, 0.2, 0.1, 1.0))
-    wrapped = Reranker(plain.features, plain.ranker, Guard(overall, kinds)).wrap(TownEngine(PLACES))
+    wrapped = Reranker(plain.features_, plain.ranker_, Guard(overall, kinds)).wrap(TownEngine(PLACES))
 
     def find_ranks(value: str) -> list[int]:
         found = wrapped.search("kaiser", (49.0, 8.4), time=MOMENT, **{by: value})  # type: ignore[arg-type]
@@ -201,6 +206,6 @@ def test_a_guards_verdict_on_target_and_platform_counts_live(
 
 def test_another_digest_is_refused(plain: Reranker, tmp_path: Path) -> None:
     digest = plain.save(tmp_path / "kept")
-    assert load_reranker(tmp_path / "kept", digest=digest).features.names == plain.features.names
+    assert load_reranker(tmp_path / "kept", digest=digest).features_.names == plain.features_.names
     with pytest.raises(BadBundle, match="not the bundle that was pinned"):
         load_reranker(tmp_path / "kept", digest="0" * 64)

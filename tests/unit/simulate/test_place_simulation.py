@@ -18,8 +18,9 @@ from towns import TownEngine, make_towns
 from placings.core.errors import BadInput, UnknownName
 from placings.logs.facts import clean_rows, gather_searches
 from placings.logs.joins import join_logs
-from placings.places.place import Focus, Hit, Place
+from placings.places.place import Place
 from placings.report.log_words import count_tiles
+from placings.rerank import Focus, Hit
 from placings.simulate.click_models import PositionBased
 from placings.simulate.people import Behaviour, measure_km
 from placings.simulate.places_log import PlaceLog, judge_hit, simulate_log
@@ -51,7 +52,7 @@ def test_every_list_is_the_engine_s_own_answer(log: PlaceLog) -> None:
     for row in log.searches.slice(0, 150).to_pylist():
         focus = None if row["focus_lat"] is None else (row["focus_lat"], row["focus_lon"])
         hits = engine.search(row["query"], focus, 40)
-        assert [each["item_id"] for each in row["results"]] == [hit.place.id for hit in hits]
+        assert [each["item_id"] for each in row["results"]] == [hit.id for hit in hits]
         assert [each["position"] for each in row["results"]] == list(range(1, len(hits) + 1))
         assert [each["score"] for each in row["results"]] == [hit.score for hit in hits]
 
@@ -181,10 +182,10 @@ class Turned(TownEngine):
     def search(
         self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
     ) -> list[Hit]:
-        places = [hit.place for hit in super().search(text, focus, 1)]
+        places = [Place.of_hit(hit) for hit in super().search(text, focus, 1)]
         places += [Place("x", "Decoy", 49.0, 8.4), Place("y", "Decoy", 49.0, 8.4)]
         turn = len(text) % 3
-        return [Hit(place, 1.0, rank) for rank, place in enumerate(places[-turn:] + places[:-turn], 1)]
+        return [place.to_hit(1.0, rank) for rank, place in enumerate(places[-turn:] + places[:-turn], 1)]
 
 
 def test_the_target_is_clicked_as_often_as_its_position_is_looked_at() -> None:
@@ -214,7 +215,7 @@ def test_a_place_of_the_same_name_close_by_serves_nearly_as_well() -> None:
     far = Place("c", "Marktplatz", 49.01, 8.4)
     assert measure_km(meant, near) < 0.2 < measure_km(meant, far)
     hits = (meant, near, far, Place("d", "Zoo", 49.0, 8.4))
-    assert [judge_hit(Hit(place, 1.0, 1), meant) for place in hits] == [1.0, 0.8, 0.0, 0.0]
+    assert [judge_hit(place.to_hit(1.0, 1), meant) for place in hits] == [1.0, 0.8, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("clicks", ["position", "cascade", "trust"])

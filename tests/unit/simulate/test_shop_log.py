@@ -260,6 +260,6 @@ def test_unknown_names_are_of_their_own_kind() -> None:
     assert "north" in REGIONS
 
 
-@pytest.mark.parametrize("name", ["shop", "outages", "simulation"])
+@pytest.mark.parametrize("name", ["shop_log", "shop_actions"])
 def test_the_examples_in_the_docstrings_are_true(name: str) -> None:
-    assert doctest.testmod(import_module(f"placings.clicks.{name}")).failed == 0
+    assert doctest.testmod(import_module(f"placings.simulate.{name}")).failed == 0

@@ -216,7 +216,8 @@ def test_the_files_hold_the_result_the_tables_and_a_re_ranker_that_loads(
 def test_the_studys_figure_is_that_of_the_saved_re_ranker_asked_hit_by_hit(
     done: tuple[dict[str, Any], Path], rows: Any
 ) -> None:
-    from placings.places.place import Hit, Place
+    from placings.places.place import Place
+    from placings.rerank import Request
     from placings.rerank.reranker import load_reranker
 
     result, out = done
@@ -226,16 +227,19 @@ def test_the_studys_figure_is_that_of_the_saved_re_ranker_asked_hit_by_hit(
         first = search.iloc[0]
         own = ("name", "locality", "type", "lat", "lon", "weight")
         hits = [
-            Hit(Place(id=row.item_id, **{name: getattr(row, name) for name in own}), row.score, row.position)
+            Place(id=row.item_id, **{name: getattr(row, name) for name in own}).to_hit(
+                row.score, row.position
+            )
             for row in search.itertuples()
         ]
-        found = reranker.rerank(
+        request = Request.of_hits(
             first["query"], hits, time=first["time"].to_pydatetime(), target=first["target"],
             platform=first["platform"],
             focus=None if np.isnan(first["focus_lat"]) else (first["focus_lat"], first["focus_lon"]),
         )  # fmt: skip
+        found = reranker.reorder(request, hits)
         clicked = set(search.loc[search["label"] > 0, "item_id"])
-        ranks += [place for place, hit in enumerate(found, 1) if hit.place.id in clicked][:1]
+        ranks += [place for place, hit in enumerate(found, 1) if hit.id in clicked][:1]
     assert ranks == result["ranks"][DEFAULT]
     assert result["served"] == {**result["served"], "unlike_batch": 0, "searches": result["counts"]["test"]}
 

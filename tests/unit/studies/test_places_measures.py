@@ -10,6 +10,7 @@ import pytest
 from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
 from placings.logs import carry_clicks
+from placings.rerank.reranker import gather_lists, list_members
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -22,7 +23,6 @@ from placings.studies.places_measures import (
 )
 from placings.studies.places_models import describe_fit, make_tree, thin_curve
 from placings.studies.places_parts import join_columns, weigh_bands
-from placings.studies.places_reranker import fit_reranker, gather_lists
 from placings.studies.places_settings import GRIDS, Settings
 from placings.studies.places_why import find_seen
 
@@ -211,8 +211,7 @@ def test_every_value_of_a_grid_is_one_that_the_library_takes(name: str) -> None:
 
 
 def test_an_unknown_kind_of_re_ranker_is_named() -> None:
-    empty = pd.DataFrame()
     with pytest.raises(UnknownName, match="no kind of re-ranker 'forest'"):
-        fit_reranker(empty, empty, kinds=("forest",))
+        list_members(kinds=("forest",))
     with pytest.raises(BadInput, match="at least one of"):
-        fit_reranker(empty, empty, kinds=())
+        list_members(kinds=())

@@ -20,7 +20,6 @@ from placings.places.engines.requests import (
     ServerFailed,
     check_place,
     check_request,
-    need_address,
 )
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
@@ -345,7 +344,7 @@ def _choose_headers(login: str | None, key: str | None) -> Mapping[str, str]:
 
 def open_opensearch(address: str, **settings: Any) -> OpenSearchEngine:
     """The engine behind `opensearch+http://host:9200/index`, or `…/index?fields=title^3,brand`."""
-    parts = urlsplit(need_address("opensearch", address))
+    parts = urlsplit(address)
     above, _, index = parts.path.rstrip("/").rpartition("/")
     if not index:
         raise BadInput(

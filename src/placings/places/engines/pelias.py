@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from placings.core import UnknownName
-from placings.places.engines.requests import Patience, Server, check_request, need_address
+from placings.places.engines.requests import Patience, Server, check_request
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
 
@@ -128,4 +128,4 @@ class PeliasEngine:
 
 def open_pelias(address: str, **settings: Any) -> PeliasEngine:
     """The engine behind `pelias+http://host:4000`."""
-    return PeliasEngine(need_address("pelias", address), **settings)
+    return PeliasEngine(address, **settings)

@@ -11,7 +11,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from placings.core import BadInput, MissingExtra, PlacingsError
-from placings.places.place import Focus, Place
+from placings.places.place import Place
+from placings.rerank import Focus
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -257,10 +258,3 @@ def _hide_secrets(url: str) -> str:
     head, sign, rest = url.partition("://")
     shown = (rest if sign else head).rsplit("@", 1)[-1].split("?", 1)[0]
     return f"{head}://{shown}" if sign else shown
-
-
-def need_address(kind: str, address: str) -> str:
-    """An engine's HTTP address, refused if it names no scheme."""
-    if not address.startswith(("http:", "https:")):
-        raise BadInput(f"{kind} must be followed by +http:// or +https://, as in {kind}+http://host.")
-    return address

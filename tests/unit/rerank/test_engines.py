@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
-from placings.places.engines.choice import open_engine
 from placings.places.engines.opensearch import OpenSearchEngine
 from placings.places.engines.pelias import PeliasEngine
 from placings.places.engines.postgres import PostgresEngine
-from placings.places.place import Engine, Place
+from placings.places.place import Place
+from placings.rerank.engines import Engine, open_engine
 
 ADDRESS = "postgresql://user:geheim@127.0.0.1:1/db"
 
@@ -25,10 +25,10 @@ def test_sqlite_is_a_path_and_searches(tmp_path: Path) -> None:
     build_index([Place("1", "Ulm", 48.4, 10.0, "city", weight=5.0)], path)
     with closing(open_engine(f"sqlite:{path}")) as engine:  # type: ignore[type-var]
         assert isinstance(engine, Engine)
-        assert [hit.place.name for hit in engine.search("ul")] == ["Ulm"]
+        assert [hit.name for hit in engine.search("ul")] == ["Ulm"]
     with pytest.raises((BadFile, BadInput), match="nothing.db"):
         open_engine(f"sqlite:{tmp_path}/nothing.db")
-    with pytest.raises(BadInput, match="must be followed by the path"):
+    with pytest.raises(BadInput, match="must be followed by an index"):
         open_engine("sqlite:")
 
 

@@ -18,6 +18,8 @@ from placings.feco import coverage as coverage
 from placings.feco import degrade as degrade
 from placings.feco import estimate_risk as estimate_risk
 from placings.feco import find_alerts as find_alerts
+from placings.logs import ClickLog as ClickLog
+from placings.logs import join_logs as join_logs
 from placings.metrics import Metric as Metric
 from placings.metrics import arp as arp
 from placings.metrics import average_precision as average_precision

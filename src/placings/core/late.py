@@ -1,0 +1,37 @@
+"""Names of higher rooms that a lower one is asked for: strings here, imported when they are needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from placings.core.errors import UnknownName
+
+# what → its name → the room, and what it is called in the room's door
+LATE: dict[str, dict[str, str]] = {
+    "features": {
+        "places": "placings.places:place_features",
+        "shop": "placings.features:shop_features",
+        "thesis": "placings.places:thesis_features",
+    },
+    "page": {"log": "placings.report:write_log_page"},
+}
+OF_ROWS = ("shop",)  # features that are chosen by what the rows hold
+
+
+def find_late(what: str, name: str) -> Any:
+    """What a room above this one offers under a name.
+
+    >>> find_late("features", "shop").__name__
+    'shop_features'
+    """
+    if name not in LATE[what]:
+        raise UnknownName(what, name, LATE[what])
+    room, _, own = LATE[what][name].partition(":")
+    return getattr(import_module(room), own)
+
+
+def make_features(name: str, rows: Any) -> Any:
+    """The set of features of a name, declared for these rows and not fitted yet."""
+    make = find_late("features", name)
+    return make(rows) if name in OF_ROWS else make()

@@ -118,6 +118,8 @@ def join_files(
         gap=gap, edits=edits, frequency=frequency.value, memory=memory,
     ) as joined:  # fmt: skip
         report = joined.report
+        if report is None:
+            raise AssertionError("a join has a report")
         if report.notes["rows"]:
             joined.write(out, unsuccessful=apart)
     if as_json:

@@ -32,7 +32,9 @@ from .errors import find_warning as find_warning
 from .errors import option as option
 from .errors import say_flags as say_flags
 from .errors import setting as setting
+from .late import LATE as LATE
 from .late import find_late as find_late
+from .late import make_features as make_features
 from .moved import keep_old_names as keep_old_names
 from .statistics import CHUNK as CHUNK
 from .statistics import adjust_holm as adjust_holm

@@ -36,6 +36,7 @@ from .paths import PARQUET as PARQUET
 from .paths import as_paths as as_paths
 from .paths import as_urls as as_urls
 from .paths import find_files as find_files
+from .paths import is_csv as is_csv
 from .quality import COVERAGE_RULES as COVERAGE_RULES
 from .quality import FeatureFacts as FeatureFacts
 from .quality import describe_features as describe_features

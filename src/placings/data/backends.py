@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,8 +113,8 @@ def open_table(table: Table, engine: Engine = None) -> Any:
     return open_source(table, engine).table
 
 
-def open_source(table: Table, engine: Engine = None) -> Source:
-    """`open_table` with what else is known of the table."""
+def open_source(table: Table, engine: Engine = None, *, texts: Sequence[str] = ()) -> Source:
+    """`open_table` with what else is known of the table; `texts` are columns of a CSV file that stay text."""
     ibis = need_ibis("reading logs")
     if isinstance(table, ibis.expr.types.Table):
         return _keep_engine(table, engine)
@@ -130,6 +130,12 @@ def open_source(table: Table, engine: Engine = None) -> Source:
             if kind == "csv":
                 mark = find_delimiter(files[0])
                 frame = read.csv(as_urls(files), header=True, inferSchema=True, sep=mark)
+                kept = [name for name in texts if name in frame.columns]
+                if kept:
+                    kinds = ", ".join(
+                        f"`{name}` {'string' if name in kept else kind}" for name, kind in frame.dtypes
+                    )
+                    frame = read.csv(as_urls(files), header=True, schema=kinds, sep=mark)
             else:
                 merged = read.option("mergeSchema", "true")
                 frame = merged.parquet(*as_urls(paths if folder else files))
@@ -138,6 +144,9 @@ def open_source(table: Table, engine: Engine = None) -> Source:
             read = backend.read_csv if kind == "csv" else backend.read_parquet
             # a column that a later file lacks is NULL there; by default the first file would decide
             opened_table = read(files, union_by_name=True)
+            kept = [name for name in texts if name in opened_table.columns] if kind == "csv" else []
+            if kept:
+                opened_table = read(files, union_by_name=True, types=dict.fromkeys(kept, "string"))
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
     return Source(cut_nanoseconds(opened_table), backend, name, recorded, kind == "csv", own)
 

@@ -51,13 +51,21 @@ def find_files(paths: Sequence[str]) -> tuple[list[str], str, bool]:
     return files, kinds.pop(), folder
 
 
+def is_csv(file: str) -> bool:
+    """Whether a file's name says CSV or TSV, compressed or not."""
+    name = file.lower()
+    for ending in PACKED:
+        name = name.removesuffix(ending)
+    return name.endswith(TEXT)
+
+
 def _find_kind(file: str) -> str:
     name = file.lower()
     for ending in PACKED:
         name = name.removesuffix(ending)
     if name.endswith(PARQUET):
         return "parquet"
-    if name.endswith(TEXT):
+    if is_csv(file):
         return "csv"
     raise BadFile(
         file, f"must end in {', '.join((*PARQUET[:1], *TEXT))} (or these, compressed) to be read here."

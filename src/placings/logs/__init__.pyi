@@ -1,3 +1,4 @@
+from .click_log import ClickLog as ClickLog
 from .click_log import find_offsets as find_offsets
 from .click_log import order_rows as order_rows
 from .decay_fits import SHAPES as SHAPES

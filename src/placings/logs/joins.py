@@ -7,27 +7,23 @@ Spark; only counts come to Python until rows are wanted.
 from __future__ import annotations
 
 import re
-import shutil
-import weakref
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from functools import cached_property
-from os import PathLike
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-from placings.core import BadFile, BadInput, UnknownName, option, write_atomically
-from placings.data import Engine, Source, Table, told_as_ours
+from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option
+from placings.data import Engine, Source, Table
 from placings.logs import join_expressions as joins
 from placings.logs.chains import judge_searches, mark_chains
+from placings.logs.click_log import ClickLog
 from placings.logs.join_report import RULES, JoinReport
 from placings.logs.labels import FREQUENCIES, check_grades, label_items, unite_queries
 from placings.logs.schema import (
     ACTION,
     ITEM,
     SEARCH,
+    SEARCH_ID,
+    TIME,
     TRUTH,
     Layout,
     find_layout,
@@ -38,8 +34,7 @@ from placings.logs.schema import (
 from placings.logs.snapshots import join_snapshots, open_snapshots
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+    pass
 
 MOST_NAMED = 10  # actions without a grade that a report names
 
@@ -212,101 +207,7 @@ GROUPS = ("search", "query")
 UNSUCCESSFUL = ("report", "negatives")
 CHAIN = ("chain_id", "chain_step", "chain_last")
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Joined:
-    """The rows of a join, still on the engine, and what it saw.
-
-    `rows` and `unsuccessful` come to memory when asked for; `write` lets the engine write parquet itself.
-    `table` and `apart` are the Ibis tables behind them. Close it (or use `with`) to free the engine earlier
-    than the garbage collector does.
-    """
-
-    table: Any
-    apart: Any
-    report: JoinReport
-    source: Source = field(repr=False)
-    stack: ExitStack = field(repr=False)
-
-    def __post_init__(self) -> None:
-        weakref.finalize(self, _close_quietly, self.stack)
-
-    @cached_property
-    def rows(self) -> pd.DataFrame:
-        """One row for each item shown, by time, search_id and position, as a pandas frame."""
-        return self._fetch(self.table)
-
-    @cached_property
-    def unsuccessful(self) -> pd.DataFrame:
-        """The searches without a used action: their columns, `size` of the list, chain and `outcome`."""
-        return self._fetch(self.apart)
-
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        import pyarrow as pa
-
-        return pa.Table.from_pandas(self.rows, preserve_index=False)
-
-    def write(self, path: str | PathLike[str], *, unsuccessful: str | PathLike[str] | None = None) -> Path:
-        """The rows as parquet, written by the engine: one file on DuckDB, a folder of files on Spark.
-
-        `unsuccessful` is a second file for the searches without a used action.
-        """
-        self._write(self.table, Path(path))
-        if unsuccessful is not None:
-            self._write(self.apart, Path(unsuccessful))
-        return Path(path)
-
-    def close(self) -> None:
-        """Free what the join holds on the engine; rows that were not fetched before are gone."""
-        self.stack.close()
-
-    def __enter__(self) -> Joined:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        notes = self.report.notes
-        return f"Joined({notes['rows']:,} rows in {notes['groups']:,} groups, {self.source.engine})"
-
-    def _fetch(self, expression: Any) -> pd.DataFrame:
-        with told_as_ours(self.source.name):
-            table = self.source.backend.to_pyarrow(expression)
-        frame: pd.DataFrame = table.to_pandas()
-        if "time" in frame:
-            frame["time"] = frame["time"].astype("datetime64[us]")
-        return frame
-
-    def _write(self, expression: Any, path: Path) -> None:
-        if path.suffix.lower() not in (".parquet", ".pq"):
-            raise BadInput(f"rows are written as parquet: the path must end in .parquet. Got {str(path)!r}.")
-        backend = self.source.backend
-        if backend.name == "pyspark":
-            self._write_folder(expression, path)
-            return
-        with write_atomically(path) as part, told_as_ours(self.source.name):
-            backend.to_parquet(expression, str(part))
-
-    def _write_folder(self, expression: Any, path: Path) -> None:
-        """Spark writes a folder; it appears whole, in the place of what was there."""
-        if not path.parent.is_dir():
-            raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
-        part = path.with_name(f".{path.name}.{uuid4().hex}.part")
-        try:
-            with told_as_ours(self.source.name):
-                backend = self.source.backend
-                frame = backend._session.sql(backend.compile(expression))
-                for column in frame.schema:  # else Spark writes them as its old INT96
-                    if column.dataType.typeName() == "timestamp":
-                        frame = frame.withColumn(column.name, frame[column.name].cast("timestamp_ntz"))
-                frame.write.parquet(part.resolve().as_uri())
-            if path.is_dir():
-                shutil.rmtree(path)
-            part.replace(path)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+__getattr__ = keep_old_names(__name__, {"Joined": "ClickLog"})
 
 
 def join_logs(
@@ -325,7 +226,7 @@ def join_logs(
     edits: bool = True,
     frequency: str = "rate",
     memory: str | None = None,
-) -> Joined:
+) -> ClickLog:
     """The rows of a log of searches and a log of actions: each list shown, with a label for each item.
 
     The logs are paths (JSONL, parquet), tables in memory or Ibis tables, as docs/log_schema.md tells.
@@ -386,9 +287,8 @@ def join_logs(
             **({"frequency": frequency} if group == "query" else {}), "engine": source.engine,
         }  # fmt: skip
         report = plan.report(table, settings, done)
-        order = ["time", "search_id", "position", "item_id"]
         apart = plan.heads.filter(~plan.heads.successful).drop("items", "entries", "successful")
-        return Joined(table.order_by(order), apart.order_by(order[:2]), report, source, stack)
+        return ClickLog._of_join(source, table, apart.order_by([TIME, SEARCH_ID]), report, stack)
     except BaseException:
         stack.close()
         raise
@@ -407,12 +307,6 @@ def _open(searches: Table, engine: Engine, memory: str | None, stack: ExitStack)
             raise BadInput(f"memory must be a size such as '6GB' or '800MB'. Got {memory!r}.")
         source.backend.con.execute(f"SET memory_limit = '{memory}'")
     return source
-
-
-def _close_quietly(stack: ExitStack) -> None:
-    """For the garbage collector: an engine that was stopped before has nothing left to free."""
-    with suppress(Exception):
-        stack.close()
 
 
 def _add_truth(rows: Any, truth: Table, backend: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What the two logs hold: which columns, of which kind, and what is said when one is not as it must be.
+"""What logs hold: which columns, of which kind, and what is said when one is not as it must be.
+
+`SEARCH` and `ITEM` are the columns of the searches, `ACTION` those of the actions, `ROWS` all that a click
+log knows: what the join makes of the two, and what a service writes beside them. A name stands here once.
 
 docs/log_schema.md is the same for people.
 """
@@ -15,7 +18,11 @@ from placings.core import BadFile, BadInput
 from placings.data import Engine, Source, Table, as_paths, open_source
 from placings.logs.json_lines import is_json_lines, read_json_lines
 
-Kind: TypeAlias = Literal["id", "text", "number", "time"]
+Kind: TypeAlias = Literal["id", "text", "number", "time", "flag"]
+
+SEARCH_ID, ITEM_ID, POSITION, LABEL = "search_id", "item_id", "position", "label"
+TIME, SESSION_ID, USER_ID, PROPENSITY = "time", "session_id", "user_id", "propensity"
+NEEDED = (SEARCH_ID, ITEM_ID, POSITION, LABEL)  # of a click log
 
 SEARCH: dict[str, Kind] = {
     "search_id": "id", "session_id": "id", "time": "time", "query": "text", "focus_lat": "number",
@@ -28,10 +35,14 @@ FIELDS: dict[str, Kind] = {  # of places; any other field travels along as it is
 }  # fmt: skip
 ACTION: dict[str, Kind] = {"search_id": "id", "item_id": "id", "time": "time", "action": "text"}
 TRUTH: dict[str, Kind] = {"search_id": "id", "target_id": "id", "kind": "text"}
-MADE = (
-    "label", "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", "clicks",
-    "is_target",
-)  # fmt: skip
+MADE: dict[str, Kind] = {  # by the join
+    "label": "number", "chain_id": "id", "chain_step": "number", "chain_last": "flag", "successful": "flag",
+    "outcome": "text", "impressions": "number", "clicks": "number", "is_target": "number",
+}  # fmt: skip
+SERVED: dict[str, Kind] = {  # who asked, on what; which test arm and model answered, and how likely it was
+    "user_id": "id", "device": "text", "arm": "id", "model": "id", "propensity": "number",
+}  # fmt: skip
+ROWS: dict[str, Kind] = {**SEARCH, **ITEM, **SERVED, "kind": "text", **MADE}
 KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
 UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 WANTED = {
@@ -39,7 +50,12 @@ WANTED = {
     "text": "text",
     "number": "numbers",
     "time": "timestamps",
+    "flag": "true or false",
 }
+FITS: dict[str, tuple[str, ...]] = {  # which types, as `name_type` says them, are of a kind
+    "id": ("text", "whole numbers"), "text": ("text",), "time": ("times",),
+    "number": ("whole numbers", "numbers", "decimals"), "flag": ("true or false", "whole numbers", "numbers"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,12 +104,17 @@ def check_actions(actions: Table, *, engine: Engine = None) -> tuple[str, ...]:
             source.backend.disconnect()
 
 
-def open_log(log: Any, what: str, engine: Engine = None) -> Source:
-    """A log on an engine; JSONL is read into memory first, and every line of it checked."""
+def open_log(
+    log: Any, what: str, engine: Engine = None, *, kinds: Mapping[str, Kind] | None = None
+) -> Source:
+    """A log on an engine; JSONL is read into memory first, and every line of it checked.
+
+    `kinds` are those of the columns in a text file; without them, those of the two logs.
+    """
     paths = as_paths(log)
     if paths is not None and any(is_json_lines(path) for path in paths):
-        kinds: dict[str, Kind] = {**SEARCH, **ITEM, **FIELDS, **ACTION, **TRUTH}
-        table = read_json_lines(paths, kinds, {**ITEM, **FIELDS})
+        known = kinds or {**SEARCH, **ITEM, **FIELDS, **ACTION, **TRUTH}
+        table = read_json_lines(paths, known, {**ITEM, **FIELDS})
         opened = open_source(table, engine)
     elif isinstance(log, list) and log and all(isinstance(each, dict) for each in log):
         import pyarrow as pa
@@ -103,7 +124,8 @@ def open_log(log: Any, what: str, engine: Engine = None) -> Source:
         except pa.ArrowException as error:
             raise BadInput(f"the {what} must hold one kind of value a column: {error}.") from error
     else:
-        opened = open_source(log, engine)
+        worded = [name for name, kind in (kinds or {}).items() if kind in ("id", "text")]
+        opened = open_source(log, engine, texts=worded)
     name = opened.name if paths is None else _name_paths(paths)
     shown = f"the {what}" if name in ("the table", "the Ibis table") else name
     return Source(
@@ -268,7 +290,9 @@ def parse_seconds(length: Any, name: str) -> int:
     return int(found[1]) * UNITS[found[2] or "s"]
 
 
-_TYPES = {"id": "string", "text": "string", "number": "float64", "time": "timestamp(6)"}
+_TYPES = {
+    "id": "string", "text": "string", "number": "float64", "time": "timestamp(6)", "flag": "boolean",
+}  # fmt: skip
 
 
 def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
@@ -291,7 +315,7 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
     if name in source.table.columns and _is_empty(source, name):  # a type was guessed of no value at all
         return ibis.null(_TYPES[kind])
     _refuse(source, f"column {name!r} must be {WANTED[kind]}. Got {found}{_show_value(source, name)}. "
-            + _suggest_fix(name, found, kind))  # fmt: skip
+            + suggest_fix(name, name_type(found), kind))  # fmt: skip
 
 
 def _find_paths(source: Source) -> dict[str, tuple[str, ...]]:
@@ -319,11 +343,21 @@ def _as_field(source: Source, name: str, found: Any, kind: Kind) -> None:
     whole = found.is_string() or found.is_integer() if kind == "id" else found.is_numeric()
     if not (whole or found.is_null()) or found.is_boolean():
         _refuse(source, f"field {name!r} of results must be {WANTED[kind]}. Got {found}. "
-                + _suggest_fix(name, found, kind))  # fmt: skip
+                + suggest_fix(name, name_type(found), kind))  # fmt: skip
 
 
-def _suggest_fix(name: str, found: Any, kind: Kind) -> str:
-    """What to do about a column of the wrong type; what pandas is asked to do must work on that type."""
+def name_type(found: Any) -> str:
+    """What an Ibis type holds, in the words of `FITS`; "nothing" for a column of nulls."""
+    words = {
+        "nothing": found.is_null(), "text": found.is_string(), "true or false": found.is_boolean(),
+        "whole numbers": found.is_integer(), "numbers": found.is_floating(), "decimals": found.is_decimal(),
+        "times": found.is_timestamp() or found.is_date(), "bytes": found.is_binary(),
+    }  # fmt: skip
+    return next((word for word, fits in words.items() if fits), str(found))
+
+
+def suggest_fix(name: str, found: str, kind: Kind) -> str:
+    """What to do about a column that holds something else; pandas must be able to do what is suggested."""
     if kind == "text":
         return "Write it as text, with null where there is none."
     column = f"frame[{name!r}]"
@@ -331,12 +365,14 @@ def _suggest_fix(name: str, found: Any, kind: Kind) -> str:
         return f"Write numbers, with null where there is none; pandas: pandas.to_numeric({column})."
     if kind == "id":
         how = f"{column}.astype(str)"
-        if found.is_floating():
+        if found == "numbers":
             how = f"{column}.astype('Int64').astype(str)"
-        elif found.is_binary():
+        elif found == "bytes":
             how = f"{column}.str.decode('utf-8')"
         return f"Write ids as text; pandas: {how}."
-    if found.is_numeric():
+    if kind == "flag":
+        return "Write true or false, with null where neither is known."
+    if found in FITS["number"] or found == "true or false":
         return (
             f"Write timestamps in UTC; pandas, of seconds: pandas.to_datetime({column}, unit='s', utc=True)."
         )

@@ -28,7 +28,6 @@ from placings.rankers.catalogue import CLASSES, find_class
 from placings.rankers.estimator import Ranker
 
 FEATURES, SAMPLE = "features.json", "sample.npz"
-BUNDLES = {"ranker": "placings.rankers:load_ranker", "re-ranker": "placings.rerank:load_reranker"}
 TOLERANCE = 1e-5  # relative and absolute, between scores stored and scores given by the loaded ranker
 
 
@@ -65,7 +64,7 @@ def load(path: str | Path, *, digest: str | None = None) -> Any:
     `digest`, as `save` returned it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
     """
     kind = "re-ranker" if (Path(path) / "reranker").is_dir() else "ranker"
-    return find_late("kind of bundle", kind, BUNDLES)(path, digest=digest)
+    return find_late("bundle", kind)(path, digest=digest)
 
 
 def load_ranker(path: str | Path, *, digest: str | None = None) -> Ranker:

@@ -8,19 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-from placings.core import BadFile, BadInput, UnknownName, find_late, iterate_blocks
+from placings.core import LATE, BadFile, BadInput, UnknownName, find_late, iterate_blocks
 from placings.rerank.requests import Focus, Hit
 
-# what comes before the colon → what opens it, with a + where http or https must follow;
-# a new kind of engine is its file and a line here
-ENGINES = {
-    "sqlite": "placings.places:open_sqlite",
-    "postgresql": "placings.places:open_postgres",
-    "pelias+": "placings.places:open_pelias",
-    "opensearch+": "placings.places:open_opensearch",
-    "elasticsearch+": "placings.places:open_opensearch",
-    "hits": "placings.rerank:HitsFile",
-}
+ENGINES = LATE["kind of engine"]
 SAME = {"postgres": "postgresql"}
 EXAMPLES = (
     "sqlite:places.db, postgresql://host/database, pelias+http://host:4000, "
@@ -71,7 +62,7 @@ def open_engine(spec: str, **settings: Any) -> Engine:
         raise BadInput(f"{kind} must be followed by +http:// or +https://, as in {EXAMPLES}. Got {head!r}.")
     if plus and not wants:
         raise BadInput(f"{kind} is followed by a colon alone, as in {EXAMPLES}. Got {head!r}.")
-    found: Engine = find_late("kind of engine", known[kind], ENGINES)(
+    found: Engine = find_late("kind of engine", known[kind])(
         f"{scheme}:{rest}" if wants else rest, **settings
     )
     return found

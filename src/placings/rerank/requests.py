@@ -47,7 +47,7 @@ class Hit:
             DeprecationWarning,
             stacklevel=2,
         )
-        return find_late("source of fields", "place", {"place": "placings.places:Place"}).of_hit(self)
+        return find_late("source of fields", "place").of_hit(self)
 
 
 @dataclass(frozen=True)

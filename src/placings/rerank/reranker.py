@@ -16,12 +16,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from placings.core import (
+    LATE,
     BadBundle,
     BadInput,
     Floats,
     Ints,
     UnknownName,
-    find_late,
+    make_features,
     read_bundle,
     write_bundle,
 )
@@ -53,8 +54,7 @@ if TYPE_CHECKING:
 VERSIONS = (1, 2)  # 2 holds a sample request
 FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", "sample_request.json"
 OLD_FEATURES = "place_features.json"  # as version 1 called it
-FEATURE_SETS = {"places": "placings.places:place_features", "shop": "placings.features:shop_features"}
-BY_COLUMNS = ("shop",)  # sets that are chosen by what the log's columns hold
+FEATURE_SETS = tuple(LATE["features"])
 CROSSES = (("length", "location"), ("match", "location"))
 UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
 METRICS = ("mrr", "ndcg@10")
@@ -162,9 +162,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def _declare(self, rows: pd.DataFrame) -> FeatureSet:
         if isinstance(self.features, FeatureSet):
             return FeatureSet(self.features.features)
-        declared = find_late("set of features", self.features, FEATURE_SETS)
-        found: FeatureSet = declared(rows) if self.features in BY_COLUMNS else declared()
-        return found
+        declared: FeatureSet = make_features(self.features, rows)
+        return declared
 
     def _make_ranker(self) -> Ranker:
         if isinstance(self.ranker, Ranker):

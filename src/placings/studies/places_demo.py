@@ -113,6 +113,8 @@ def simulate_and_join(
     ) as joined:
         joined.write(rows)
         frame, report = joined.rows, joined.report
+    if report is None:
+        raise AssertionError("a join has a report")
     told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in report.outcomes.items())
     say(
         f"\n3. Query groups, in {rows}: {report.notes['rows']:,} rows in {report.notes['groups']:,} groups "

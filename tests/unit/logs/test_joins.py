@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadFile, BadInput, UnknownName
-from placings.logs.joins import Joined, join_logs
+from placings.logs.click_log import ClickLog
+from placings.logs.joins import join_logs
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -51,7 +52,7 @@ def act(
     return {"search_id": name, "item_id": item, "time": time, "action": action}
 
 
-def labels(joined: Joined) -> dict[tuple[str, str], float]:
+def labels(joined: ClickLog) -> dict[tuple[str, str], float]:
     rows = joined.rows
     keys = zip(rows["search_id"], rows["item_id"], strict=True)
     return dict(zip(keys, rows["label"], strict=True))

@@ -176,7 +176,7 @@ def test_a_field_that_features_need_and_a_request_lacks_is_counted_and_said(kind
     needed = [
         name for name in reranker.features_.columns if name not in ("search_id", "position", "past_clicks")
     ]
-    whole = {name: None for name in needed}
+    whole = dict.fromkeys(needed)
     lost = needed[-1]
     items = [{**whole, "item_id": "a"}, {name: None for name in needed if name != lost}]
     answer = reranker.rerank(Request({"query": "x", "time": None}, items))

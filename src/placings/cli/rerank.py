@@ -64,10 +64,10 @@ def fit_log(
     from placings.logs import ClickLog
     from placings.rerank import Reranker
 
-    check_inputs(log, valid)
-    check_folder(out)
     chosen = _read_features(features)
     Reranker(features=chosen or "places", ranker=ranker, guard=guard, pool=pool)._check()
+    check_folder(out)
+    check_inputs(log, valid)
     with ClickLog.read(log) as rows:
         held = None if valid is None else ClickLog.read(valid)
         if held is None:
@@ -130,7 +130,10 @@ def evaluate_log(
         from placings.report import write_result_page
 
         write_result_page(page, result)
-    print_text(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else str(result))
+    if as_json:
+        print_text(result.to_json())
+        return
+    print_text("\n\n".join(part for part in (result.table(), result.slice_table()) if part))
 
 
 @app.command("search")
@@ -185,7 +188,12 @@ def search_engine(
     if as_json:
         told = {
             "hits": [
-                {"id": hit.id, "rank": hit.rank, "score": hit.score, "fields": _as_plain(hit.fields)}
+                {
+                    "id": hit.id,
+                    "rank": hit.rank,
+                    "score": None if hit.score != hit.score else hit.score,
+                    "fields": _as_plain(hit.fields),
+                }
                 for hit in ordered[:k]
             ],
             "digest": answer.digest,

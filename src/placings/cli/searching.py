@@ -57,7 +57,7 @@ def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
                 str(hit.rank),
                 where,
                 str(hit.fields.get("type") or ""),
-                f"{hit.score:.2f}",
+                "" if hit.score != hit.score else f"{hit.score:.2f}",
                 _measure(hit, focus),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -78,7 +79,7 @@ class HitsFile:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path, self._answers = Path(path), dict[str, list[Hit]]()
         if not str(path):
             raise BadInput("hits: must be followed by a file, as in hits:hits.jsonl. Got nothing.")
         self._answers = self._read()
@@ -127,10 +128,11 @@ class HitsFile:
             there = ", ".join(map(str, told)) or "nothing"
             self._refuse(line, f"hit {place} has no item_id. It has: {there}")
         rank = fields.pop("rank", fields.pop("position", place))
-        score = fields.pop("score", 1.0 / place)
-        if not isinstance(rank, int) or not isinstance(score, int | float) or isinstance(score, bool):
+        score = fields.pop("score", None)
+        known = score is None or (isinstance(score, int | float) and not isinstance(score, bool))
+        if not isinstance(rank, int) or not known:
             self._refuse(line, f"hit {place} must have a whole rank and a number as its score")
-        return Hit(str(identity), fields, float(score), rank)
+        return Hit(str(identity), fields, math.nan if score is None else float(score), rank)
 
     def _refuse(self, line: int, problem: str) -> NoReturn:
         raise BadFile(self.path, f"{problem}.", line=line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ OWN = ("item_id", "position", "score")  # what a hit itself says, whatever its f
 class Hit:
     """An item that an engine found: its id, its fields, the engine's score (higher is better), its rank.
 
+    The score is NaN where the engine tells none.
+
     `fields` are whatever the engine's index holds of the item, under the names that the log has for them.
     Ranks count from 1.
     """
@@ -32,7 +35,8 @@ class Hit:
     @property
     def item(self) -> dict[str, Any]:
         """The hit as a log writes it and as features read it; its id, rank and score go before its fields."""
-        return {**self.fields, "item_id": self.id, "position": self.rank, "score": self.score}
+        own = {"item_id": self.id, "position": self.rank}
+        return {**self.fields, **own, **({} if math.isnan(self.score) else {"score": self.score})}
 
     @property
     def name(self) -> str:

@@ -35,3 +35,30 @@ def test_the_lines_of_the_design_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ranker.save("model/")
     np.testing.assert_array_equal(pg.load("model/").predict(test), ranker.predict(test))
     assert data.feature_names[105] == "BM25 body"
+
+
+def test_the_lines_from_two_logs_to_an_engine_with_a_re_ranker_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from towns import TownEngine, make_towns
+
+    from placings.places import build_index
+    from placings.simulate import make_shop_actions, make_shop_log, simulate_log
+
+    monkeypatch.chdir(tmp_path)
+    make_shop_actions(make_shop_log(10, searches=30, random_state=0)).write(".")
+    log = pg.join_logs("searches.parquet", "actions.parquet")
+    assert "searches" in str(log.report)
+    train, valid, test = log.split(0.6, 0.2, 0.2, by="time")
+    reranker = pg.Reranker(features="shop", ranker="ridge").fit(train, valid=valid)
+    assert reranker.evaluate(test).difference("re-ranker", "mrr").difference == pytest.approx(
+        reranker.evaluate(test, live=True).difference("re-ranker", "mrr").difference
+    )
+
+    places = make_towns()
+    build_index(places, "places.db")
+    simulate_log(places, TownEngine(places), 200, k=12, random_state=0).write("places")
+    log = pg.join_logs("places/searches.parquet", "places/actions.parquet", unsuccessful="negatives")
+    pg.Reranker(ranker="ridge").fit(log).save("reranker/")
+    found = pg.load("reranker/").wrap(pg.open_engine("sqlite:places.db")).search("haupt", focus=(49.01, 8.40))
+    assert {hit.rank for hit in found} == set(range(1, len(found) + 1))

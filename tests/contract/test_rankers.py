@@ -16,33 +16,21 @@ from placings.core.errors import BadBundle, BadInput, OneQuery, PlacingsError, P
 from placings.data.ranking import RankingData
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
-from placings.rankers.catalogue import CHOICES, CLASSES, FAMILIAR, find_class, make_ranker
+from placings.rankers.catalogue import CLASSES, RANKERS, find_class, find_familiar, make_ranker
 from placings.rankers.estimator import Ranker
 
-SMALL: dict[str, dict[str, Any]] = {
-    "lightgbm": {"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
-    "xgboost": {"rounds": 20, "random_state": 0},
-    "catboost": {"rounds": 20, "random_state": 0},
-    "ranksvm": {},
-    "linear": {},
-    "logistic": {},
-    "ridge": {},
-    "neural": {"hidden": [16], "steps": 150, "batch": 8, "check_every": 50, "random_state": 0},
-    "mean": {
-        "members": {
-            "lightgbm": {"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
-            "xgboost": {"rounds": 5},
-        }
-    },
-    "original": {},
-}
 # A row at another place, or in another layout, may meet another kernel of BLAS: float32 in the networks.
 ROUNDING = {"rtol": 1e-6, "atol": 1e-6}
 
 
 def learns(ranker: Ranker) -> bool:
     """OriginalOrder keeps rows as they come: nothing to fit, and an array's places count through."""
-    return type(ranker).__name__ != "OriginalOrder"
+    return type(ranker).facts.learns
+
+
+def make_quick(name: str) -> Ranker:
+    """A ranker with the settings under which its class says that it is fitted in a moment."""
+    return make_ranker(name, **find_class(RANKERS[name].class_name).facts.quick)
 
 
 def make_data(queries: int = 30, seed: int = 0) -> RankingData:
@@ -65,14 +53,16 @@ def test() -> RankingData:
     return make_data(20, 1)
 
 
-@pytest.fixture(scope="module", params=SMALL)
+@pytest.fixture(scope="module", params=RANKERS)
 def fitted(request: pytest.FixtureRequest, train: RankingData) -> Ranker:
-    return make_ranker(request.param, **SMALL[request.param]).fit(train)
+    return make_quick(request.param).fit(train)
 
 
-def test_the_demands_cover_every_ranker() -> None:
-    assert set(SMALL) == set(CHOICES)
-    assert {choice.class_name for choice in CHOICES.values()} == set(CLASSES)
+def test_a_line_of_the_catalogue_leads_to_its_class() -> None:
+    for name, line in RANKERS.items():
+        found = find_class(line.class_name)
+        assert (found.__name__, found.__module__) == (line.class_name, line.module), name
+        assert set(line.settings) | set(found.facts.quick) <= set(found._get_param_names()), name
 
 
 def test_a_ranker_learns_the_obvious(fitted: Ranker, test: RankingData) -> None:
@@ -396,7 +386,7 @@ def test_no_corrupted_bundle_is_loaded(
     name: str, train: RankingData, test: RankingData, tmp_path: Path
 ) -> None:
     """80 misfortunes for each of five rankers: 400 bundles, none loaded."""
-    ranker = make_ranker(name, **SMALL[name]).fit(train)
+    ranker = make_quick(name).fit(train)
     ranker.save(tmp_path / "good")
     clone(ranker).fit(test).save(tmp_path / "other")
     rng = np.random.default_rng(7)
@@ -434,7 +424,7 @@ def test_a_setting_under_its_familiar_name_is_told_what_it_is_called_here(
 
 def test_every_familiar_name_leads_to_a_setting_that_there_is() -> None:
     settings = {name: set(find_class(name)._get_param_names()) for name in CLASSES}
-    for name, (_, ours) in FAMILIAR.items():
+    for name, (_, ours) in find_familiar().items():
         for each in ours:
             assert any(each in known and name not in known for known in settings.values()), (name, each)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow_metrics import slow_dcg, slow_tau, slow_value, sort_rows
 
 from placings.metrics import METRICS, kernels, measure, metric, ndcg
 
@@ -23,77 +24,6 @@ def flatten(queries):
     scores = [score for query in queries for score, _ in query]
     labels = [label for query in queries for _, label in query]
     return scores, labels, np.concatenate([[0], np.cumsum([len(query) for query in queries], dtype=int)])
-
-
-def in_order(rows, ties):
-    """Labels as ranked: Python's sort is stable."""
-    key = {"stable": lambda row: -row[0], "worst": lambda row: (-row[0], row[1])}[ties]
-    return [label for _, label in sorted(rows, key=key)]
-
-
-def slow_dcg(labels):
-    return sum((2**label - 1) / math.log2(1 + rank) for rank, label in enumerate(labels, 1))
-
-
-def slow_err(labels):
-    total, going = 0.0, 1.0
-    for rank, label in enumerate(labels, 1):
-        stop = (2**label - 1) / 2**4
-        total += going * stop / rank
-        going *= 1 - stop
-    return total
-
-
-def slow_tau(pairs, variant="b"):
-    agree = differ = tied_score = tied_label = 0
-    for i, (score_i, label_i) in enumerate(pairs):
-        for score_j, label_j in pairs[:i]:
-            product = (score_i - score_j) * (label_i - label_j)
-            agree, differ = agree + (product > 0), differ + (product < 0)
-            tied_score, tied_label = tied_score + (score_i == score_j), tied_label + (label_i == label_j)
-    if agree + differ == 0:
-        return None
-    if variant == "joachims":
-        return (agree - differ) / (agree + differ)
-    every = len(pairs) * (len(pairs) - 1) / 2
-    return (agree - differ) / math.sqrt((every - tied_score) * (every - tied_label))
-
-
-def slow_value(name, rows, k, ties):
-    """One metric of one query in plain Python; None when there is nothing to find."""
-    ranked = in_order(rows, ties)
-    top = ranked[:k]
-    if name == "tau":
-        key = {"stable": lambda row: -row[0], "worst": lambda row: (-row[0], row[1])}[ties]
-        return slow_tau(sorted(rows, key=key)[:k])
-    relevant = [label > 0 for label in ranked]
-    if not any(relevant):
-        return None
-    first = next((rank for rank, found in enumerate(relevant[:k], 1) if found), None)
-    match name:
-        case "dcg":
-            return slow_dcg(top)
-        case "ndcg":
-            return slow_dcg(top) / slow_dcg(sorted(ranked, reverse=True)[:k])
-        case "err":
-            return slow_err(top)
-        case "mrr":
-            return 1 / first if first else 0.0
-        case "rank":
-            return first or math.nan
-        case "hit":
-            return float(first is not None)
-        case "p":
-            return sum(relevant[:k]) / (k or len(ranked))
-        case "recall":
-            return sum(relevant[:k]) / sum(relevant)
-        case "map":
-            found = [sum(relevant[:rank]) / rank for rank in range(1, len(top) + 1) if relevant[rank - 1]]
-            return sum(found) / sum(relevant)
-        case "arp":
-            weighed = sum(label * rank for rank, label in enumerate(top, 1))
-            return weighed / sum(top) if sum(top) else math.nan
-    raise AssertionError(name)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -111,7 +41,7 @@ def test_a_metric_is_what_plain_python_says(name, queries, k, ties):
 @given(rows=st.lists(st.tuples(st.integers(0, 1).map(float), GRADES), max_size=5), k=CUTOFFS)
 @settings(max_examples=60, deadline=None)
 def test_averaged_ties_are_the_mean_over_all_orders(rows, k):
-    orders = [in_order(order, "stable") for order in permutations(rows)]
+    orders = [[label for _, label in sort_rows(order, "stable")] for order in permutations(rows)]
     best = slow_dcg(sorted((label for _, label in rows), reverse=True)[:k])
     expected = np.mean([slow_dcg(order[:k]) for order in orders]) / best if best else math.nan
     value = ndcg([s for s, _ in rows], [y for _, y in rows], k=k, ties="average")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames
+from placings.cli.loading import FeatureNames, RankerName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ OPTIONS = (
 def fit_files(
     data: Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")],
     out: Annotated[Path | None, typer.Option(help="The run's folder; the model is in its `model`.")] = None,
-    ranker: Annotated[str | None, typer.Option(help="lightgbm, xgboost, catboost, ranksvm, ridge, …")] = None,
+    ranker: RankerName = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the ranker, such as rounds=200.")
     ] = None,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.core import BadFile, BadInput, PlacingsWarning, UnknownName
+from placings.rankers import POSITIVE_WEIGHT as POSITIVE_WEIGHT
+from placings.rankers import RANKERS
 
 if TYPE_CHECKING:
     from placings.data import RankingData
@@ -21,8 +23,7 @@ FeatureNames = Annotated[
         "--features", help="The columns that are features, with commas, in a table.", metavar="NAMES"
     ),
 ]
-
-POSITIVE_WEIGHT = "positive_weight"  # weighs the training rows with a label; no setting of a ranker
+RankerName = Annotated[str | None, typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME")]
 
 
 def read_data(
@@ -129,10 +130,8 @@ def merge_settings(
     config: Mapping[str, Any], pairs: Iterable[str], ranker: str | None = None
 ) -> dict[str, Any]:
     """A configuration's `set` under what --set says; a ranker named by a flag brings its own loss."""
-    from placings.rankers import CHOICES
-
     settings = read_settings(config.get("set"))
-    own = CHOICES[ranker].settings if ranker in CHOICES else {}
+    own = RANKERS[ranker].settings if ranker in RANKERS else {}
     return {**{name: value for name, value in settings.items() if name not in own}, **parse_settings(pairs)}
 
 
@@ -161,7 +160,7 @@ def _convert_old(path: Path, old: Mapping[str, Any]) -> dict[str, Any]:
     The file held only what was tuned. What it was tuned from is taken from the `run.json` beside it, if
     there is one.
     """
-    from placings.rankers import CHOICES, CLASSES, find_choice
+    from placings.rankers import CLASSES, find_choice
 
     kind = str(old["ranker"])
     if kind not in CLASSES:
@@ -178,7 +177,7 @@ def _convert_old(path: Path, old: Mapping[str, Any]) -> dict[str, Any]:
     settings = {**read_settings(asked.get("set")), **tuned}
     if through:
         settings["params"] = {**(settings.get("params") or {}), **through}
-    named = CHOICES.get(str(asked.get("ranker")))
+    named = RANKERS.get(str(asked.get("ranker")))
     if named is not None and named.class_name == kind:
         settings = {**named.settings, **settings}  # ridge stands for a loss
     if kind == "LinearRanker" and "loss" not in settings:

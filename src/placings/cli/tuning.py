@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames
+from placings.cli.loading import FeatureNames, RankerName
 
 if TYPE_CHECKING:
     from placings.data import RankingData
@@ -24,7 +24,7 @@ BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may dif
 
 def tune_files(
     data: Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")],
-    ranker: Annotated[str | None, typer.Option(help="lightgbm, xgboost, catboost, ranksvm, ridge, …")] = None,
+    ranker: RankerName = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting to start from, such as rounds=200.")
     ] = None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +80,8 @@ def read(
     name = format or find_format(path)
     if name not in READERS:
         raise UnknownName("format", name, READERS)
-    reader, side_files = READERS[name]
-    files = [*([] if path.is_dir() else [path]), *side_files(path, options)]
+    reader = READERS[name].read
+    files = [*([] if path.is_dir() else [path]), *READERS[name].side_files(path, options)]
     worth = cache == "always" or sum(file.stat().st_size for file in files) >= stored.SMALLEST
     if not cache or not worth:
         return _check_options(reader, path, {**options, "progress": progress})
@@ -113,15 +115,16 @@ def name_written(path: Path) -> str:
 
 
 def find_format(path: Path) -> str:
-    """svmlight, parquet, csv or trec, by the file's name, else by its first line."""
+    """The format of a file, a name of `READERS`: by its ending, its first bytes, or its first line."""
     name = plain_name(path).lower()
-    if name.endswith((".parquet", ".pq")):
-        return "parquet"
-    if name.endswith((".csv", ".tsv")):
-        return "csv"
+    for format, reader in READERS.items():
+        if name.endswith(reader.endings):
+            return format
     with open(path, "rb") as file:
-        if file.read(4) == b"PAR1":
-            return "parquet"
+        start = file.read(16)
+    for format, reader in READERS.items():
+        if reader.magic and start.startswith(reader.magic):
+            return format
     head = next(iterate_blocks(path, 1 << 16), b"").decode("utf-8", "replace").lstrip("\ufeff")
     line = next((row for row in head.splitlines() if row.strip() and not row.startswith("#")), "")
     if re.match(r"\s*\S+\s+(qid:\S+\s+)?\d+:\S", line) or re.match(r"\s*\S+\s+qid:\S+", line):
@@ -159,18 +162,6 @@ def read_feature_names(path: str | Path) -> tuple[str, ...]:
     return tuple(" ".join(name.split()) for name in names)
 
 
-def _read_csv(path: Path, *, progress: bool = False, **options: Any) -> RankingData:
-    from placings.data.tables import read_csv
-
-    return read_csv(path, **options)
-
-
-def _read_parquet(path: Path, *, progress: bool = False, **options: Any) -> RankingData:
-    from placings.data.tables import read_parquet
-
-    return read_parquet(path, **options)
-
-
 def _read_trec(path: Path, *, progress: bool = False, **options: Any) -> RankingData:
     from placings.data.trec import read_trec
 
@@ -202,11 +193,37 @@ def _parquet_files(path: Path, options: dict[str, Any]) -> list[Path]:
 
 
 Reader = Callable[..., RankingData]
-READERS: dict[str, tuple[Reader, Callable[[Path, dict[str, Any]], Sequence[Path]]]] = {
-    "svmlight": (_read_text, _text_files),
-    "parquet": (_read_parquet, _parquet_files),
-    "csv": (_read_csv, _no_files),
-    "trec": (_read_trec, _trec_files),
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How a format is read, and how a file of it is known: by its ending, or by its first bytes.
+
+    `function` reads a path with options; as "module:function" of this room it is imported when it is used,
+    and shows no progress. `side_files` are the other files that it looks at: part of the cache's key.
+    """
+
+    function: Reader | str
+    endings: tuple[str, ...] = ()
+    magic: bytes = b""
+    side_files: Callable[[Path, dict[str, Any]], Sequence[Path]] = _no_files
+
+    def read(self, path: Path, **options: Any) -> RankingData:
+        """The ranking data of a file."""
+        if not isinstance(self.function, str):
+            return self.function(path, **options)
+        module, _, name = self.function.partition(":")
+        options.pop("progress", None)
+        found: RankingData = getattr(import_module(f"placings.data.{module}"), name)(path, **options)
+        return found
+
+
+# A new format is one line here; one that has neither ending nor first bytes is told by `find_format`.
+READERS: dict[str, FileFormat] = {
+    "svmlight": FileFormat(_read_text, side_files=_text_files),
+    "parquet": FileFormat("tables:read_parquet", (".parquet", ".pq"), b"PAR1", _parquet_files),
+    "csv": FileFormat("tables:read_csv", (".csv", ".tsv")),
+    "trec": FileFormat(_read_trec, side_files=_trec_files),
 }
 
 

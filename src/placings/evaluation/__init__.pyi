@@ -1,7 +1,6 @@
 from .comparison import check_comparing as check_comparing
 from .comparison import compare as compare
 from .contest import CELLS as CELLS
-from .contest import NOT_RANDOM as NOT_RANDOM
 from .contest import compare_trained as compare_trained
 from .contest import read_folds as read_folds
 from .explanation import explain as explain

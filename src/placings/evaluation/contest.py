@@ -25,11 +25,9 @@ from placings.evaluation.scoring import name_metrics
 from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
 from placings.metrics import metric as as_metric
-from placings.rankers import Ranker, find_versions, make_ranker
+from placings.rankers import POSITIVE_WEIGHT, Ranker, find_facts, find_versions, make_ranker
 
 CELLS = "cells"
-NOT_RANDOM = frozenset({"LinearRanker", "OriginalOrder"})  # another seed gives the same ranker
-POSITIVE_WEIGHT = "positive_weight"  # a tuned value that weighs rows and is no setting of a ranker
 Fold: TypeAlias = tuple[RankingData, RankingData | None, RankingData]  # train, valid, test
 Tuner: TypeAlias = Callable[..., Any]
 
@@ -93,7 +91,7 @@ def compare_trained(
         kept.mkdir(parents=True, exist_ok=True)
     empty = str(comparing.get("empty", "drop"))
     judging = {"metric": tuning_metric, "empty": empty}
-    runs = {name: 1 if type(each).__name__ in NOT_RANDOM else seeds for name, each in entrants.items()}
+    runs = {name: seeds if find_facts(each).random else 1 for name, each in entrants.items()}
     scores: dict[str, list[list[Floats]]] = {name: [] for name in entrants}
     parameters: dict[str, list[Mapping[str, Any]]] = {name: [] for name in entrants}
     seconds = dict.fromkeys(entrants, 0.0)

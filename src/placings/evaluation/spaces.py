@@ -1,6 +1,7 @@
 """What may be tuned: a range or a list of options for each parameter of each ranker.
 
-A space maps a name to a `Float`, an `Int` or a `Choice`. The name is a parameter of the ranker, or
+Each ranker's class states its spaces in `facts`. A space maps a name to a `Float`, an `Int` or a `Choice`.
+The name is a parameter of the ranker, or
 `params.NAME` for one that passes through to its library, or `positive_weight` (see `tuning`), which
 weighs the training rows instead.
 """
@@ -9,168 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from placings.core import BadInput, UnknownName
-from placings.rankers import Ranker, explain_setting
+from placings.rankers import (
+    CLASSES,
+    POSITIVE_WEIGHT,
+    Dimension,
+    Ranker,
+    Space,
+    Value,
+    explain_setting,
+    find_class,
+    find_facts,
+)
+from placings.rankers import Choice as Choice
+from placings.rankers import Float as Float
+from placings.rankers import Int as Int
 
-Value: TypeAlias = bool | int | float | str | None
-POSITIVE_WEIGHT = "positive_weight"
 THROUGH = "params."
-
-
-def _check_range(low: float, high: float, log: bool) -> None:
-    numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in (low, high))
-    if not numbers or low > high:
-        raise BadInput(f"a range must run from a low to a high number. Got {low!r} to {high!r}.")
-    if log and low <= 0:
-        raise BadInput(f"a logarithmic range must start above 0. Got {low!r}.")
-
-
-@dataclass(frozen=True)
-class Float:
-    """A number from `low` to `high`; `log` draws its logarithm evenly. `grid` is what a grid visits.
-
-    >>> Float(0.01, 1.0, log=True).steps
-    (0.01, 0.1, 1.0)
-    """
-
-    low: float
-    high: float
-    log: bool = False
-    grid: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        _check_range(self.low, self.high, self.log)
-
-    @property
-    def steps(self) -> tuple[float, ...]:
-        """The values of a grid: `grid`, or both ends and the middle."""
-        return self.grid or tuple(dict.fromkeys((self.low, _middle(self), self.high)))
-
-
-@dataclass(frozen=True)
-class Int:
-    """A whole number from `low` to `high`, both included; otherwise as `Float`.
-
-    >>> Int(10, 1000, log=True).steps
-    (10, 100, 1000)
-    """
-
-    low: int
-    high: int
-    log: bool = False
-    grid: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        _check_range(self.low, self.high, self.log)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """The values of a grid: `grid`, or both ends and the middle."""
-        return self.grid or tuple(dict.fromkeys((self.low, round(_middle(self)), self.high)))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several plain values: text, numbers, True, False or None."""
-
-    options: tuple[Value, ...]
-
-    def __post_init__(self) -> None:
-        if not self.options:
-            raise BadInput("Choice needs at least one option. Got none.")
-        for option in self.options:
-            if option is not None and not isinstance(option, bool | int | float | str):
-                raise BadInput(f"Choice takes text, numbers, True, False or None. Got {option!r}.")
-
-    @property
-    def steps(self) -> tuple[Value, ...]:
-        """The values of a grid: all options."""
-        return self.options
-
-
-Dimension: TypeAlias = Float | Int | Choice
-Space: TypeAlias = Mapping[str, Dimension]
-
-# ranker → preset → space. The ranges are wide enough for a hundred queries and for ten thousand.
-SPACES: dict[str, dict[str, Space]] = {
-    "LightGBMRanker": {
-        "default": {
-            "objective": Choice(("lambdarank", "rank_xendcg")),
-            "rounds": Int(50, 1000, log=True, grid=(100, 300, 1000)),
-            "learning_rate": Float(0.01, 0.3, log=True, grid=(0.03, 0.1)),
-            "leaves": Int(4, 255, log=True, grid=(7, 31, 127)),
-            "min_data_in_leaf": Int(1, 200, log=True, grid=(5, 20, 100)),
-            "reg_lambda": Float(1e-3, 100.0, log=True, grid=(0.01, 10.0)),
-            "reg_alpha": Float(1e-3, 10.0, log=True, grid=(0.01,)),
-            "feature_fraction": Float(0.3, 1.0, grid=(0.5, 1.0)),
-            "bagging_fraction": Float(0.4, 1.0, grid=(0.6, 1.0)),
-            "lambdarank_truncation_level": Int(5, 100, log=True, grid=(10, 30, 100)),
-        },
-        "thesis": {
-            "objective": Choice(("lambdarank", "rank_xendcg")),
-            POSITIVE_WEIGHT: Choice((1.0, 10.0)),
-            "rounds": Int(100, 500, grid=(100, 500)),
-            "params.min_sum_hessian_in_leaf": Float(0.001, 0.1, log=True, grid=(0.001, 0.1)),
-            "params.max_depth": Int(4, 8, grid=(4, 6, 8)),
-        },
-    },
-    "XGBoostRanker": {
-        "default": {
-            "objective": Choice(("rank:ndcg", "rank:pairwise")),
-            "rounds": Int(50, 1000, log=True, grid=(100, 300, 1000)),
-            "learning_rate": Float(0.01, 0.3, log=True, grid=(0.03, 0.1)),
-            "max_depth": Int(2, 10, grid=(3, 6, 9)),
-            "min_child_weight": Float(0.01, 100.0, log=True, grid=(0.1, 1.0, 10.0)),
-            "subsample": Float(0.4, 1.0, grid=(0.6, 1.0)),
-            "colsample": Float(0.3, 1.0, grid=(0.5, 1.0)),
-            "reg_lambda": Float(1e-3, 100.0, log=True, grid=(0.1, 1.0, 10.0)),
-            "reg_alpha": Float(1e-3, 10.0, log=True, grid=(0.01,)),
-        },
-        "thesis": {
-            "objective": Choice(("rank:ndcg", "rank:pairwise", "rank:map")),
-            "rounds": Int(100, 500, grid=(100, 500)),
-            "min_child_weight": Float(0.1, 1.0, log=True, grid=(0.1, 1.0)),
-            "max_depth": Int(4, 8, grid=(4, 6, 8)),
-        },
-    },
-    "CatBoostRanker": {
-        "default": {
-            "loss": Choice(("YetiRank", "PairLogit", "QueryRMSE")),
-            "rounds": Int(50, 1000, log=True, grid=(100, 300, 1000)),
-            "learning_rate": Float(0.01, 0.3, log=True, grid=(0.03, 0.1)),
-            "depth": Int(2, 8, grid=(4, 6, 8)),
-            "l2_leaf_reg": Float(0.1, 100.0, log=True, grid=(1.0, 3.0, 10.0)),
-        },
-    },
-    "LinearRanker": {
-        "default": {
-            # the loss is the ranker's own: a ranker called RankSVM stays one
-            "C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)),
-            "pairs": Choice(("sum", "mean")),
-        },
-        "losses": {
-            "C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)),
-            "loss": Choice(("hinge", "squared_hinge", "logistic", "ridge")),
-            "pairs": Choice(("sum", "mean")),
-        },
-        "ridge": {"C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))},
-    },
-    "NeuralRanker": {
-        "default": {
-            "lr": Float(3e-4, 5e-3, log=True, grid=(5e-4, 1e-3, 2e-3)),
-            "dropout": Float(0.2, 0.8, grid=(0.3, 0.5, 0.7)),
-            "weight_decay": Float(0.1, 20.0, log=True, grid=(1.0, 10.0)),
-            "input_noise": Float(0.0, 0.5, grid=(0.0, 0.3)),
-            "loss": Choice(("softmax", "ndcg_loss2pp", "mean_squared_error")),
-        },
-    },
-    "MeanRanker": {"default": {}},  # its members are tuned by themselves
-    "OriginalOrder": {"default": {}},
-}
 
 
 def find_space(ranker: Ranker, space: str | Mapping[str, Any] | None = None) -> Space:
@@ -184,16 +44,17 @@ def find_space(ranker: Ranker, space: str | Mapping[str, Any] | None = None) -> 
         chosen = {name: as_dimension(name, given) for name, given in space.items()}
         _check_names(ranker, chosen)
         return MappingProxyType(chosen)
-    presets = SPACES.get(kind)
-    if presets is None:
+    presets = find_facts(ranker).spaces
+    if not presets:
+        known = sorted(name for name in CLASSES if find_class(name).facts.spaces)
         raise BadInput(
-            f"{kind} has no space of its own; rankers that have one: {', '.join(sorted(SPACES))}. "
+            f"{kind} has no space of its own; rankers that have one: {', '.join(known)}. "
             "Give one: space={'name': Float(…)}."
         )
     name = space or "default"
     if name == "default":  # a linear ranker's loss says what else there is to tune
         loss = ranker.get_params().get("loss")
-        name = loss if kind == "LinearRanker" and loss in presets else "default"
+        name = loss if isinstance(loss, str) and loss in presets else "default"
     if name not in presets:
         raise UnknownName(f"space of {kind}", name, presets)
     return MappingProxyType(dict(presets[name]))
@@ -292,10 +153,3 @@ def _can_hold(dimension: Dimension, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return False
     return (value > 0 or not dimension.log) and (isinstance(value, int) or isinstance(dimension, Float))
-
-
-def _middle(dimension: Float | Int) -> float:
-    if dimension.log:
-        exponent = (math.log10(dimension.low) + math.log10(dimension.high)) / 2
-        return float(f"{10**exponent:.6g}")
-    return (dimension.low + dimension.high) / 2

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.core import BadInput, MissingExtra, option
-from placings.evaluation.spaces import Float, Int, Space, Value, count_grid
+from placings.evaluation.spaces import count_grid
+from placings.rankers import Float, Int, Space, Value
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler

@@ -23,9 +23,9 @@ import numpy as np
 
 from placings.core import BadInput, Floats, PlacingsError, PlacingsWarning, count_threads
 from placings.data import RankingData, load_arrays, save_arrays
-from placings.evaluation.spaces import POSITIVE_WEIGHT, Value, apply_values
+from placings.evaluation.spaces import apply_values
 from placings.metrics import measure
-from placings.rankers import Ranker
+from placings.rankers import POSITIVE_WEIGHT, Ranker, Value
 
 
 class WorkerDied(PlacingsError):

@@ -17,9 +17,6 @@ from placings.core import BadInput, MissingExtra, PlacingsError, UnknownName, ch
 from placings.data import RankingData
 from placings.evaluation.runs import fingerprint, write_text
 from placings.evaluation.spaces import (
-    POSITIVE_WEIGHT,
-    Space,
-    Value,
     apply_values,
     count_grid,
     describe_space,
@@ -39,7 +36,7 @@ from placings.evaluation.storage import (
 )
 from placings.evaluation.trials import Judge, Task, Worker, Workers, describe_error, weigh_positives
 from placings.metrics import metric as as_metric
-from placings.rankers import CLASSES, Ranker, find_choice, make_ranker
+from placings.rankers import CLASSES, POSITIVE_WEIGHT, Ranker, Space, Value, find_choice, make_ranker
 
 if TYPE_CHECKING:
     from optuna.study import Study

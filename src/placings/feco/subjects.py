@@ -13,9 +13,10 @@ import numpy as np
 
 from placings.core import BadInput, Floats, UnknownName
 from placings.data import RankingData
-from placings.evaluation import NOT_RANDOM, Importance, give_scores, predict_lists, rank_importance
+from placings.evaluation import Importance, give_scores, predict_lists, rank_importance
 from placings.feco.effects import sort_importance
 from placings.feco.masking import find_reach
+from placings.rankers import find_facts
 
 RESPONSES = ("predict", "predict_proba", "decision_function")
 TOP = re.compile(r"(random:)?top:([1-9][0-9]*)")
@@ -59,7 +60,7 @@ class Subject:
     @property
     def is_random(self) -> bool:
         """Whether another seed may give another ranker."""
-        return type(self.ranker).__name__ not in NOT_RANDOM and "random_state" in self._params
+        return find_facts(self.ranker).random and "random_state" in self._params
 
     @property
     def _params(self) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ def dcg(
     Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties)
-    return dcg_of(ranked, k=k, gain=gain, empty=empty, min_items=min_items)
+    return ranked.settle(_gained(ranked, k, gain), ranked.count_relevant() == 0, empty, min_items)
 
 
 def ndcg(
@@ -68,7 +68,12 @@ def ndcg(
     Burges et al., Learning to rank using gradient descent, ICML 2005.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties)
-    return ndcg_of(ranked, k=k, gain=gain, empty=empty, min_items=min_items)
+    got = _gained(ranked, k, gain)
+    best = ranked.ideal(k)
+    ideal = _discounted(choose("gain", gain, GAINS)(best.labels), best)
+    nothing = ideal == 0.0
+    # An average of equal gains may round above the gain itself; no order is better than the best.
+    return ranked.settle(np.minimum(got / np.where(nothing, 1.0, ideal), 1.0), nothing, empty, min_items)
 
 
 def err(
@@ -97,26 +102,6 @@ def err(
     Chapelle, Metzler, Zhang and Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=("stable", "worst"))
-    return err_of(ranked, k=k, max_label=max_label, empty=empty, min_items=min_items)
-
-
-def dcg_of(ranked: Ranked, *, k: int | None, gain: str, empty: str, min_items: int) -> Floats:
-    """`dcg` of what is already ranked."""
-    return ranked.settle(_gained(ranked, k, gain), ranked.count_relevant() == 0, empty, min_items)
-
-
-def ndcg_of(ranked: Ranked, *, k: int | None, gain: str, empty: str, min_items: int) -> Floats:
-    """`ndcg` of what is already ranked."""
-    got = _gained(ranked, k, gain)
-    best = ranked.ideal(k)
-    ideal = _discounted(choose("gain", gain, GAINS)(best.labels), best)
-    nothing = ideal == 0.0
-    # An average of equal gains may round above the gain itself; no order is better than the best.
-    return ranked.settle(np.minimum(got / np.where(nothing, 1.0, ideal), 1.0), nothing, empty, min_items)
-
-
-def err_of(ranked: Ranked, *, k: int | None, max_label: float, empty: str, min_items: int) -> Floats:
-    """`err` of what is already ranked."""
     from placings.metrics import kernels  # loads numba, which takes half a second
 
     highest = as_number("max_label", max_label)

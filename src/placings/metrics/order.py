@@ -108,7 +108,7 @@ class Ranked:
 
 
 def rank_rows(
-    scores: ArrayLike,
+    scores: ArrayLike | Ranked,
     labels: ArrayLike,
     offsets: ArrayLike | None,
     *,
@@ -116,7 +116,12 @@ def rank_rows(
     ties: str,
     allowed: tuple[str, ...] = TIES,
 ) -> Ranked:
-    """Check the input and rank it: the one pass over the scores that all metrics share."""
+    """Check the input and rank it: the one pass over the scores that all metrics share.
+
+    A `Ranked` in place of scores is given back as it is: so `measure` asks several metrics of one ranking.
+    """
+    if isinstance(scores, Ranked):
+        return scores
     checked_scores, checked_labels = as_scores(scores), as_labels(labels)
     as_same_length(checked_scores, checked_labels, "scores and labels")
     borders = as_offsets(offsets, len(checked_scores))

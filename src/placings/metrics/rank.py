@@ -39,7 +39,8 @@ def mrr(
     Voorhees, The TREC-8 question answering track report, 1999.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return mrr_of(ranked, k=k, relevant_from=relevant_from, empty=empty, min_items=min_items)
+    values = 1.0 / _first_relevant(ranked.first(k), relevant_from)
+    return _settle_found(ranked, values, relevant_from, empty, min_items)
 
 
 def rank_of_first_relevant(
@@ -68,9 +69,8 @@ def rank_of_first_relevant(
     Cooper, Expected search length, American Documentation 1968.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return rank_of_first_relevant_of(
-        ranked, k=k, relevant_from=relevant_from, empty=empty, min_items=min_items
-    )
+    first = _first_relevant(ranked.first(k), relevant_from)
+    return _settle_found(ranked, np.where(np.isinf(first), np.nan, first), relevant_from, empty, min_items)
 
 
 def average_precision(
@@ -102,9 +102,17 @@ def average_precision(
     Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return average_precision_of(
-        ranked, k=k, relevant_from=relevant_from, denominator=denominator, empty=empty, min_items=min_items
-    )
+    rule = denominator.replace(" ", "") if isinstance(denominator, str) else denominator
+    choose("denominator", rule, dict.fromkeys(DENOMINATORS))
+    top = ranked.first(k)
+    relevant = is_relevant(top.labels, relevant_from)
+    seen = np.concatenate([[0], np.cumsum(relevant)])  # relevant rows above each place, of all queries
+    found = seen[1:] - np.repeat(seen[top.offsets[:-1]], top.sizes)
+    sums = sum_by_query(np.where(relevant, found / top.ranks, 0.0), top.offsets)
+    parts = _count_found(top, relevant_from) if rule == "retrieved" else ranked.count_relevant(relevant_from)
+    if rule == "min(k,R)" and k is not None:
+        parts = np.minimum(parts, k)
+    return _settle_found(ranked, sums / np.maximum(parts, 1), relevant_from, empty, min_items)
 
 
 def precision(
@@ -134,7 +142,9 @@ def precision(
     Manning, Raghavan and Schütze, Introduction to information retrieval, 2008, chapter 8.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return precision_of(ranked, k=k, relevant_from=relevant_from, empty=empty, min_items=min_items)
+    found = _count_found(ranked.first(k), relevant_from)
+    values = found / (np.maximum(ranked.sizes, 1) if k is None else float(k))
+    return _settle_found(ranked, values, relevant_from, empty, min_items)
 
 
 def recall(
@@ -163,7 +173,9 @@ def recall(
     Manning, Raghavan and Schütze, Introduction to information retrieval, 2008, chapter 8.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return recall_of(ranked, k=k, relevant_from=relevant_from, empty=empty, min_items=min_items)
+    found = _count_found(ranked.first(k), relevant_from)
+    values = found / np.maximum(ranked.count_relevant(relevant_from), 1)
+    return _settle_found(ranked, values, relevant_from, empty, min_items)
 
 
 def hit(
@@ -192,7 +204,8 @@ def hit(
     Craswell and Hawking, Overview of the TREC-2004 web track, 2004.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return hit_of(ranked, k=k, relevant_from=relevant_from, empty=empty, min_items=min_items)
+    values = (_count_found(ranked.first(k), relevant_from) > 0).astype(np.float64)
+    return _settle_found(ranked, values, relevant_from, empty, min_items)
 
 
 def arp(
@@ -220,7 +233,14 @@ def arp(
     Zhu and Klabjan, Listwise learning to rank by exploring unique ratings, WSDM 2020.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return arp_of(ranked, k=k, empty=empty, min_items=min_items)
+    top = ranked.first(k)
+    with np.errstate(over="ignore"):
+        gained = sum_by_query(top.labels, top.offsets)
+        placed = sum_by_query(top.labels * top.ranks, top.offsets)
+    if np.isinf(placed).any():
+        raise BadInput(f"labels are too large to sum. Got {top.labels.max():g}. Put them on a smaller scale.")
+    values = np.where(gained > 0.0, placed / np.where(gained > 0.0, gained, 1.0), np.nan)
+    return _settle_found(ranked, values, None, empty, min_items)
 
 
 def kendall_tau(
@@ -252,88 +272,6 @@ def kendall_tau(
     Joachims, Optimizing search engines using clickthrough data, KDD 2002.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties, allowed=STABLE_OR_WORST)
-    return kendall_tau_of(ranked, k=k, variant=variant, empty=empty, min_items=min_items)
-
-
-def mrr_of(
-    ranked: Ranked, *, k: int | None, relevant_from: float | None, empty: str, min_items: int
-) -> Floats:
-    """`mrr` of what is already ranked."""
-    values = 1.0 / _first_relevant(ranked.first(k), relevant_from)
-    return _settle_found(ranked, values, relevant_from, empty, min_items)
-
-
-def rank_of_first_relevant_of(
-    ranked: Ranked, *, k: int | None, relevant_from: float | None, empty: str, min_items: int
-) -> Floats:
-    """`rank_of_first_relevant` of what is already ranked."""
-    first = _first_relevant(ranked.first(k), relevant_from)
-    return _settle_found(ranked, np.where(np.isinf(first), np.nan, first), relevant_from, empty, min_items)
-
-
-def average_precision_of(
-    ranked: Ranked,
-    *,
-    k: int | None,
-    relevant_from: float | None,
-    denominator: str,
-    empty: str,
-    min_items: int,
-) -> Floats:
-    """`average_precision` of what is already ranked."""
-    rule = denominator.replace(" ", "") if isinstance(denominator, str) else denominator
-    choose("denominator", rule, dict.fromkeys(DENOMINATORS))
-    top = ranked.first(k)
-    relevant = is_relevant(top.labels, relevant_from)
-    seen = np.concatenate([[0], np.cumsum(relevant)])  # relevant rows above each place, of all queries
-    found = seen[1:] - np.repeat(seen[top.offsets[:-1]], top.sizes)
-    sums = sum_by_query(np.where(relevant, found / top.ranks, 0.0), top.offsets)
-    parts = _count_found(top, relevant_from) if rule == "retrieved" else ranked.count_relevant(relevant_from)
-    if rule == "min(k,R)" and k is not None:
-        parts = np.minimum(parts, k)
-    return _settle_found(ranked, sums / np.maximum(parts, 1), relevant_from, empty, min_items)
-
-
-def precision_of(
-    ranked: Ranked, *, k: int | None, relevant_from: float | None, empty: str, min_items: int
-) -> Floats:
-    """`precision` of what is already ranked."""
-    found = _count_found(ranked.first(k), relevant_from)
-    values = found / (np.maximum(ranked.sizes, 1) if k is None else float(k))
-    return _settle_found(ranked, values, relevant_from, empty, min_items)
-
-
-def recall_of(
-    ranked: Ranked, *, k: int | None, relevant_from: float | None, empty: str, min_items: int
-) -> Floats:
-    """`recall` of what is already ranked."""
-    found = _count_found(ranked.first(k), relevant_from)
-    values = found / np.maximum(ranked.count_relevant(relevant_from), 1)
-    return _settle_found(ranked, values, relevant_from, empty, min_items)
-
-
-def hit_of(
-    ranked: Ranked, *, k: int | None, relevant_from: float | None, empty: str, min_items: int
-) -> Floats:
-    """`hit` of what is already ranked."""
-    values = (_count_found(ranked.first(k), relevant_from) > 0).astype(np.float64)
-    return _settle_found(ranked, values, relevant_from, empty, min_items)
-
-
-def arp_of(ranked: Ranked, *, k: int | None, empty: str, min_items: int) -> Floats:
-    """`arp` of what is already ranked."""
-    top = ranked.first(k)
-    with np.errstate(over="ignore"):
-        gained = sum_by_query(top.labels, top.offsets)
-        placed = sum_by_query(top.labels * top.ranks, top.offsets)
-    if np.isinf(placed).any():
-        raise BadInput(f"labels are too large to sum. Got {top.labels.max():g}. Put them on a smaller scale.")
-    values = np.where(gained > 0.0, placed / np.where(gained > 0.0, gained, 1.0), np.nan)
-    return _settle_found(ranked, values, None, empty, min_items)
-
-
-def kendall_tau_of(ranked: Ranked, *, k: int | None, variant: str, empty: str, min_items: int) -> Floats:
-    """`kendall_tau` of what is already ranked."""
     from placings.metrics import kernels  # loads numba, which takes half a second
 
     choose("variant of Kendall's tau", variant, dict.fromkeys(VARIANTS))

@@ -93,7 +93,8 @@ def find_versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": platform.python_version(), "placings": placings.__version__}
-    for library in ("numpy", "scikit-learn", "lightgbm", "xgboost", "xgboost-cpu", "catboost", "torch"):
+    own = [library for name in CLASSES for library in find_class(name).facts.libraries]
+    for library in ("numpy", "scikit-learn", *own):
         try:
             found[library] = version(library)
         except PackageNotFoundError:

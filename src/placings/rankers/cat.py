@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from placings.rankers.boosting import (
     show_rounds,
 )
 from placings.rankers.estimator import weigh_queries
+from placings.rankers.facts import Choice, Float, Int, RankerFacts
 
 MODEL = "model.cbm"
 
@@ -74,6 +75,28 @@ class CatBoostRanker(TreeRanker):
     >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))
     (True, 5)
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={
+            "default": {
+                "loss": Choice(("YetiRank", "PairLogit", "QueryRMSE")),
+                "rounds": Int(50, 1000, log=True, grid=(100, 300, 1000)),
+                "learning_rate": Float(0.01, 0.3, log=True, grid=(0.03, 0.1)),
+                "depth": Int(2, 8, grid=(4, 6, 8)),
+                "l2_leaf_reg": Float(0.1, 100.0, log=True, grid=(1.0, 3.0, 10.0)),
+            },
+        },
+        libraries=("catboost",),
+        familiar={
+            "iterations": ("CatBoost", ("rounds", "steps")),
+            "depth": ("CatBoost", ("max_depth",)),
+            "od_wait": ("CatBoost", ("early_stopping",)),
+            "random_seed": ("CatBoost", ("random_state",)),
+            "thread_count": ("CatBoost", ("n_jobs",)),
+            "loss_function": ("CatBoost", ("loss", "objective")),
+        },
+        quick={"rounds": 20, "random_state": 0},
+    )
 
     def __init__(
         self,

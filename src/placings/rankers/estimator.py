@@ -26,6 +26,7 @@ from placings.data import (
     order_by_query,
     say_one_query,
 )
+from placings.rankers.facts import RankerFacts
 
 SAMPLE_ROWS = 16
 
@@ -46,6 +47,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True, "sample_weight": None, "position": None}
     __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
     __metadata_request__predict: ClassVar[dict[str, Any]] = {"qid": None}
+
+    facts: ClassVar[RankerFacts] = RankerFacts()  # search spaces, libraries and the like; see there
 
     feature_names_: tuple[str, ...]
     coverage_: Floats32

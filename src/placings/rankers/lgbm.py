@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from placings.rankers.boosting import (
     pop_param,
     show_rounds,
 )
+from placings.rankers.facts import POSITIVE_WEIGHT, Choice, Float, Int, RankerFacts
 
 Fields = dict[str, str]
 NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|inf|nan)")
@@ -195,6 +196,52 @@ class LightGBMRanker(TreeRanker):
     >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))
     (True, 5)
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={
+            "default": {
+                "objective": Choice(("lambdarank", "rank_xendcg")),
+                "rounds": Int(50, 1000, log=True, grid=(100, 300, 1000)),
+                "learning_rate": Float(0.01, 0.3, log=True, grid=(0.03, 0.1)),
+                "leaves": Int(4, 255, log=True, grid=(7, 31, 127)),
+                "min_data_in_leaf": Int(1, 200, log=True, grid=(5, 20, 100)),
+                "reg_lambda": Float(1e-3, 100.0, log=True, grid=(0.01, 10.0)),
+                "reg_alpha": Float(1e-3, 10.0, log=True, grid=(0.01,)),
+                "feature_fraction": Float(0.3, 1.0, grid=(0.5, 1.0)),
+                "bagging_fraction": Float(0.4, 1.0, grid=(0.6, 1.0)),
+                "lambdarank_truncation_level": Int(5, 100, log=True, grid=(10, 30, 100)),
+            },
+            "thesis": {
+                "objective": Choice(("lambdarank", "rank_xendcg")),
+                POSITIVE_WEIGHT: Choice((1.0, 10.0)),
+                "rounds": Int(100, 500, grid=(100, 500)),
+                "params.min_sum_hessian_in_leaf": Float(0.001, 0.1, log=True, grid=(0.001, 0.1)),
+                "params.max_depth": Int(4, 8, grid=(4, 6, 8)),
+            },
+        },
+        libraries=("lightgbm",),
+        familiar={
+            "n_estimators": ("LightGBM", ("rounds",)),
+            "num_boost_round": ("LightGBM", ("rounds",)),
+            "num_iterations": ("LightGBM", ("rounds",)),
+            "num_trees": ("LightGBM", ("rounds",)),
+            "num_leaves": ("LightGBM", ("leaves",)),
+            "max_leaf_nodes": ("scikit-learn", ("leaves",)),
+            "shrinkage_rate": ("LightGBM", ("learning_rate",)),
+            "early_stopping_round": ("LightGBM", ("early_stopping", "patience")),
+            "early_stopping": ("LightGBM", ("patience",)),
+            "num_threads": ("LightGBM", ("n_jobs",)),
+            "min_child_samples": ("LightGBM", ("min_data_in_leaf",)),
+            "min_samples_leaf": ("scikit-learn", ("min_data_in_leaf",)),
+            "lambda_l1": ("LightGBM", ("reg_alpha",)),
+            "lambda_l2": ("LightGBM", ("reg_lambda", "l2_leaf_reg")),
+            "bagging_fraction": ("LightGBM", ("subsample",)),
+            "subsample_freq": ("LightGBM", ("bagging_freq",)),
+            "feature_fraction": ("LightGBM", ("colsample", "rsm")),
+            "objective": ("LightGBM", ("loss",)),
+        },
+        quick={"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
+    )
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +15,7 @@ from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning
 from placings.data import Matrix, RankingData
 from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
 from placings.rankers.estimator import Ranker
+from placings.rankers.facts import Choice, Float, RankerFacts
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 PAIRS = ("sum", "mean")
@@ -51,6 +52,23 @@ class LinearRanker(Ranker):
 
     Joachims: Training linear SVMs in linear time, KDD 2006. Lee and Lin: Large-scale linear RankSVM, 2014.
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={
+            "default": {
+                # the loss is the ranker's own: a ranker called RankSVM stays one
+                "C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)),
+                "pairs": Choice(("sum", "mean")),
+            },
+            "losses": {
+                "C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)),
+                "loss": Choice(("hinge", "squared_hinge", "logistic", "ridge")),
+                "pairs": Choice(("sum", "mean")),
+            },
+            "ridge": {"C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))},
+        },
+        random=False,
+    )
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from placings.core import AnyArray, BadInput, Floats, Ints
 from placings.data import Matrix, RankingData
 from placings.rankers.catalogue import make_ranker
 from placings.rankers.estimator import Ranker
+from placings.rankers.facts import RankerFacts
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = {"lightgbm": {}, "neural": {}}
 SEPARATOR = "-"  # between a member's name and its file's
@@ -27,6 +28,19 @@ class MeanRanker(Ranker):
     >>> MeanRanker(members={"lightgbm": {"rounds": 50}, "ridge": {}})
     MeanRanker(members={'lightgbm': {'rounds': 50}, 'ridge': {}})
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={"default": {}},  # its members are tuned by themselves
+        familiar={
+            "estimators": ("scikit-learn", ("members",)),
+        },
+        quick={
+            "members": {
+                "lightgbm": {"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
+                "xgboost": {"rounds": 5},
+            }
+        },
+    )
 
     members_: dict[str, Ranker]
     scales_: Floats  # [members], in their order

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from placings.core import AnyArray, BadInput, Floats32, Ints, MissingExtra, PlacingsWarning, UnknownName
 from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker
+from placings.rankers.facts import Choice, Float, RankerFacts
 from placings.rankers.presets import Settings, settle
 from placings.transforms import Mixture, Transform, is_foreign, make_transform, refuse_half
 
@@ -64,6 +65,31 @@ class NeuralRanker(Ranker):
 
     Zhuang, Wang, Bendersky and Najork: Feature transformation for neural ranking models, SIGIR 2020.
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={
+            "default": {
+                "lr": Float(3e-4, 5e-3, log=True, grid=(5e-4, 1e-3, 2e-3)),
+                "dropout": Float(0.2, 0.8, grid=(0.3, 0.5, 0.7)),
+                "weight_decay": Float(0.1, 20.0, log=True, grid=(1.0, 10.0)),
+                "input_noise": Float(0.0, 0.5, grid=(0.0, 0.3)),
+                "loss": Choice(("softmax", "ndcg_loss2pp", "mean_squared_error")),
+            },
+        },
+        libraries=("torch",),
+        familiar={
+            "learning_rate": ("Keras", ("lr",)),
+            "learning_rate_init": ("scikit-learn", ("lr",)),
+            "lr": ("PyTorch", ("learning_rate",)),
+            "n_iter_no_change": ("scikit-learn", ("early_stopping", "patience")),
+            "patience": ("Keras", ("early_stopping",)),
+            "batch_size": ("PyTorch", ("batch",)),
+            "hidden_layer_sizes": ("scikit-learn", ("hidden",)),
+            "epochs": ("Keras", ("steps",)),
+            "max_iter": ("scikit-learn", ("steps", "rounds")),
+        },
+        quick={"hidden": [16], "steps": 150, "batch": 8, "check_every": 50, "random_state": 0},
+    )
 
     def __init__(
         self,

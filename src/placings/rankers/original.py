@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from placings.core import AnyArray, BadInput, Floats
 from placings.data import Matrix, RankingData, as_matrix
 from placings.rankers.estimator import Ranker
+from placings.rankers.facts import RankerFacts
 
 
 class OriginalOrder(Ranker):
@@ -27,6 +28,12 @@ class OriginalOrder(Ranker):
     >>> OriginalOrder().predict(data), OriginalOrder().predict([[5.0], [7.0]])
     (array([-2., -1., -3.]), array([-1., -2.]))
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={"default": {}},
+        random=False,
+        learns=False,
+    )
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         pass

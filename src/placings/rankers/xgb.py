@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from placings.rankers.boosting import (
     show_rounds,
 )
 from placings.rankers.estimator import weigh_queries
+from placings.rankers.facts import Choice, Float, Int, RankerFacts
 
 LARGEST_LABEL = 31  # with XGBoost's own exponential gain
 LARGEST_EXPONENT = 127  # labels are float32 there
@@ -194,6 +195,45 @@ class XGBoostRanker(TreeRanker):
     >>> ranker.predict(data).shape == (data.n_rows,), len(ranker.feature_importances("split"))
     (True, 5)
     """
+
+    facts: ClassVar[RankerFacts] = RankerFacts(
+        spaces={
+            "default": {
+                "objective": Choice(("rank:ndcg", "rank:pairwise")),
+                "rounds": Int(50, 1000, log=True, grid=(100, 300, 1000)),
+                "learning_rate": Float(0.01, 0.3, log=True, grid=(0.03, 0.1)),
+                "max_depth": Int(2, 10, grid=(3, 6, 9)),
+                "min_child_weight": Float(0.01, 100.0, log=True, grid=(0.1, 1.0, 10.0)),
+                "subsample": Float(0.4, 1.0, grid=(0.6, 1.0)),
+                "colsample": Float(0.3, 1.0, grid=(0.5, 1.0)),
+                "reg_lambda": Float(1e-3, 100.0, log=True, grid=(0.1, 1.0, 10.0)),
+                "reg_alpha": Float(1e-3, 10.0, log=True, grid=(0.01,)),
+            },
+            "thesis": {
+                "objective": Choice(("rank:ndcg", "rank:pairwise", "rank:map")),
+                "rounds": Int(100, 500, grid=(100, 500)),
+                "min_child_weight": Float(0.1, 1.0, log=True, grid=(0.1, 1.0)),
+                "max_depth": Int(4, 8, grid=(4, 6, 8)),
+            },
+        },
+        libraries=("xgboost", "xgboost-cpu"),
+        familiar={
+            "num_round": ("XGBoost", ("rounds",)),
+            "max_leaves": ("XGBoost", ("leaves",)),
+            "max_depth": ("XGBoost", ("depth",)),
+            "eta": ("XGBoost", ("learning_rate", "lr")),
+            "early_stopping_rounds": ("XGBoost", ("early_stopping", "patience")),
+            "seed": ("XGBoost", ("random_state",)),
+            "nthread": ("XGBoost", ("n_jobs",)),
+            "reg_lambda": ("XGBoost", ("l2_leaf_reg",)),
+            "alpha": ("XGBoost", ("reg_alpha",)),
+            "lambda": ("XGBoost", ("reg_lambda",)),
+            "subsample": ("XGBoost", ("bagging_fraction",)),
+            "colsample_bytree": ("XGBoost", ("colsample", "feature_fraction", "rsm")),
+            "eval_metric": ("XGBoost", ("metric",)),
+        },
+        quick={"rounds": 20, "random_state": 0},
+    )
 
     def __init__(
         self,

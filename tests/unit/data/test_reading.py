@@ -10,7 +10,7 @@ import pytest
 
 from placings.core.errors import BadFile, BadInput, Guess, UnknownName
 from placings.data.ranking import RankingData
-from placings.data.reading import find_format, read, read_feature_names, write
+from placings.data.reading import READERS, FileFormat, find_format, read, read_feature_names, write
 
 ROWS = "2 qid:7 1:0.5 2:3\n0 qid:7 1:1 2:4\n"
 
@@ -113,3 +113,19 @@ def test_a_file_of_a_known_collection_has_its_feature_names(tmp_path: Path) -> N
     for name in ("train.txt", "vali.txt", "test.txt"):
         (folder / name).write_text(row)
     assert read(folder / "train.txt").feature_names[105] == "BM25 body"
+
+
+def test_a_format_is_one_line_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of files that begin with a word of their own, or end in `.toy`: found by both, and cached."""
+
+    def read_toy(path: Path, *, scale: float = 1.0, progress: bool = False) -> RankingData:
+        values = [float(word) * scale for word in path.read_text().split()[1:]]
+        return RankingData.from_arrays([[value] for value in values], [0] * len(values), [1] * len(values))
+
+    monkeypatch.setitem(READERS, "toy", FileFormat(read_toy, (".toy",), b"TOY"))
+    for name in ("rows.toy", "rows.txt"):
+        (tmp_path / name).write_text("TOY 1 2 3")
+        assert find_format(tmp_path / name) == "toy"
+        assert read(tmp_path / name, scale=2.0).X.tolist() == [[2.0], [4.0], [6.0]]
+    with pytest.raises(BadInput, match="rows.toy is not read with qid="):
+        read(tmp_path / "rows.toy", qid="query")

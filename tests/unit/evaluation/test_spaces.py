@@ -11,7 +11,6 @@ from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
 from placings.evaluation.spaces import (
     POSITIVE_WEIGHT,
-    SPACES,
     THROUGH,
     Choice,
     Float,
@@ -24,26 +23,16 @@ from placings.evaluation.spaces import (
     widen_space,
 )
 from placings.evaluation.trials import weigh_positives
-from placings.rankers.catalogue import CHOICES, make_ranker
+from placings.rankers.catalogue import CLASSES, RANKERS, find_class, make_ranker
 from placings.rankers.estimator import Ranker
 
-PRESETS = [(kind, preset) for kind, presets in SPACES.items() for preset in presets]
-START: dict[tuple[str, str], str] = {
-    ("LinearRanker", "ridge"): "ridge",
-    ("LinearRanker", "losses"): "logistic",
-}
-NAMES = {"OriginalOrder": "original", "MeanRanker": "mean"}
-SHORT = {
-    "LightGBMRanker": "lightgbm",
-    "XGBoostRanker": "xgboost",
-    "CatBoostRanker": "catboost",
-    "NeuralRanker": "neural",
-}
+PRESETS = [(kind, preset) for kind in CLASSES for preset in find_class(kind).facts.spaces]
 
 
 def make_start(kind: str, preset: str) -> Ranker:
-    name = START.get((kind, preset)) or SHORT.get(kind) or NAMES.get(kind, "ranksvm")
-    return make_ranker(name)
+    """A ranker of this class: by the preset's own name if there is one ("ridge"), else by its first."""
+    names = [name for name, line in RANKERS.items() if line.class_name == kind]
+    return make_ranker(preset if preset in names else names[0])
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +48,16 @@ def test_every_name_of_a_space_is_a_parameter_of_its_ranker(kind: str, preset: s
     ranker = make_start(kind, preset)
     assert type(ranker).__name__ == kind
     known = set(ranker.get_params())
-    for name in SPACES[kind][preset]:
+    for name in find_class(kind).facts.spaces[preset]:
         assert name in known or name == POSITIVE_WEIGHT or (name.startswith(THROUGH) and "params" in known)
 
 
 @pytest.mark.parametrize(("kind", "preset"), PRESETS)
 def test_every_value_of_a_space_can_be_fitted(kind: str, preset: str, tiny: RankingData) -> None:
     start = make_start(kind, preset)
-    few: dict[str, Any] = {"rounds": 2, "n_jobs": 1} if kind in SHORT else {}
-    few = {"steps": 2} if kind == "NeuralRanker" else few
-    for name, dimension in SPACES[kind][preset].items():
+    least = {"rounds": 2, "n_jobs": 1, "steps": 2}
+    few: dict[str, Any] = {name: value for name, value in least.items() if name in start.get_params()}
+    for name, dimension in find_class(kind).facts.spaces[preset].items():
         ends = () if isinstance(dimension, Choice) else (dimension.low, dimension.high)
         for value in dict.fromkeys((*dimension.steps, *ends)):
             if name == "rounds":
@@ -79,10 +68,10 @@ def test_every_value_of_a_space_can_be_fitted(kind: str, preset: str, tiny: Rank
             assert np.isfinite(ranker.fit(weighted).predict(tiny)).all()
 
 
-@pytest.mark.parametrize("name", sorted(CHOICES))
+@pytest.mark.parametrize("name", sorted(RANKERS))
 def test_every_named_ranker_has_a_space(name: str) -> None:
     space = find_space(make_ranker(name))
-    assert (len(space) == 0) == (name in ("original", "mean"))
+    assert space or name in ("original", "mean")  # one learns nothing, the other is tuned by its members
 
 
 def test_a_linear_rankers_loss_decides_what_else_is_tuned() -> None:

@@ -56,6 +56,7 @@ from placings.logs.schema import (
     SEARCH_ID,
     SESSION_ID,
     TIME,
+    TYPES,
     USER_ID,
     WANTED,
     name_type,
@@ -543,6 +544,8 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
 
 def _check_table(source: Source, count_positions: bool) -> Source:
     """The same of a table on a backend, which is asked only where a type does not tell."""
+    import ibis
+
     table = source.table
     table = table.drop(*[name for name in table.columns if name in SAVED_INDEX])
     _check_needed(table.columns, source.name, count_positions)
@@ -554,8 +557,8 @@ def _check_table(source: Source, count_positions: bool) -> Source:
         column = table[name]
         found = name_type(column.type())
         if found == "nothing":
-            continue
-        if kind == "time" and found == "times":
+            changed[name] = ibis.null(TYPES[kind])
+        elif kind == "time" and found == "times":
             changed[name] = column.cast("timestamp(6)")
         elif kind == "time" and found == "text":
             changed[name] = column.try_cast("timestamp('UTC', 6)").cast("timestamp(6)")  # offsets count
@@ -565,8 +568,9 @@ def _check_table(source: Source, count_positions: bool) -> Source:
         elif kind == "id" and found == "numbers":  # whole numbers with gaps, as pandas writes them
             rules[name] = column.notnull() & ~column.isnan() & (column != column.floor())
         elif found not in FITS[kind]:
-            rules[name] = column.notnull()  # fine if a type was guessed of no value at all
-        if name == PROPENSITY and name not in rules:
+            rules[name] = column.notnull()
+            changed[name] = ibis.null(TYPES[kind])  # of no value at all a type was guessed
+        if name == PROPENSITY and name not in changed:
             known = column.notnull() & (~column.isnan() if found == "numbers" else True)
             rules[name] = known & ~((column > 0) & (column <= 1))
     checked = replace(source, table=table)

@@ -63,11 +63,9 @@ def test_tables_of_any_make_give_the_same_rows(kind: str) -> None:
     if kind == "polars":
         table = pytest.importorskip("polars").from_pandas(rows)
     elif kind == "ibis":
-        import ibis
+        from placings.data.backends import open_table
 
-        backend = ibis.duckdb.connect()
-        backend.raw_sql("SET TimeZone = 'UTC'")
-        table = backend.create_table("shown", pa.Table.from_pandas(rows))
+        table = open_table(rows)
     else:
         makers = {
             "arrow": pa.Table.from_pandas,

@@ -345,6 +345,8 @@ def test_a_table_that_is_no_rows_table_is_refused(tmp_path: Path, rows: Any) -> 
     with pytest.raises(BadFile, match="no parquet file"):
         study_places(tmp_path / "rows.parquet")
     with pytest.raises(BadInput, match="five searches with a click"):
+        study_places(make_rows(18), settings=Settings(**TINY))  # six sessions: 4, 1 and 1
+    with pytest.raises(BadInput, match="part 3 of .* would be empty"):
         study_places(make_rows(6), settings=Settings(**TINY))
 
 

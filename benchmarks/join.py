@@ -135,7 +135,7 @@ def _draw_words(rng: np.random.Generator) -> list[str]:
 def join_once(folder: Path, memory: str, unsuccessful: str) -> dict[str, Any]:
     """In this process: seconds, peak memory and the report."""
     start = time.perf_counter()
-    from placings.logs.joins import join_logs
+    from placings import join_logs
 
     logs = (folder / "searches.parquet", folder / "actions.parquet")
     with join_logs(*logs, memory=memory, unsuccessful=unsuccessful) as joined:
@@ -165,8 +165,8 @@ def compare_spark(searches: int) -> dict[str, Any]:
     """Rows and report of both engines on a smaller log; raises where they differ."""
     from pandas.testing import assert_frame_equal
 
+    from placings import join_logs
     from placings.data.backends import start_spark
-    from placings.logs.joins import join_logs
 
     session = start_spark()
     try:

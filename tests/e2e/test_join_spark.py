@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import placings as pg
 from placings.data.backends import start_spark
 from placings.logs.joins import join_logs
 
@@ -155,3 +156,26 @@ def test_a_flat_log_in_memory_joins_alike_by_query(spark: Any, logs: dict[str, l
         for item in search["results"]
     ]
     compare(spark, pa.Table.from_pylist(flat), pa.Table.from_pylist(logs["actions"]), group="query")
+
+
+def test_a_click_log_is_read_and_cut_alike_on_spark(
+    spark: Any, files: dict[str, Path], tmp_path: Path
+) -> None:
+    with pg.join_logs(files["searches"], files["actions"], unsuccessful="negatives") as joined:
+        rows = joined.rows.assign(search_id=[name.removeprefix("s") for name in joined.rows["search_id"]])
+    log = pg.ClickLog(rows)  # ids of digits, some sessions unknown
+    log.write(tmp_path / "rows.parquet")
+    rows.drop(columns=["chain_last", "successful"]).to_csv(tmp_path / "rows.csv", index=False)
+    with pg.ClickLog.read(tmp_path / "rows.csv", engine=spark) as texts:
+        assert texts.rows["search_id"].tolist() == log.rows["search_id"].tolist()  # "003" stays text
+    with pg.ClickLog.read(tmp_path / "rows.parquet", engine=spark) as on_spark:
+        assert (len(on_spark), on_spark.n_searches) == (len(log), log.n_searches)
+        pd.testing.assert_frame_equal(on_spark.rows, log.rows)
+    for by in ("time", "session", "search"):
+        with pg.ClickLog.read(tmp_path / "rows.parquet", engine=spark) as on_spark:
+            for part, same in zip(on_spark.split(0.7, 0.3, by=by), log.split(0.7, 0.3, by=by), strict=True):
+                pd.testing.assert_frame_equal(part.rows, same.rows)
+    with pg.ClickLog.read(tmp_path / "rows.parquet", engine=spark) as on_spark:
+        on_spark.split(0.7, 0.3)[0].write(tmp_path / "part.parquet")
+    with pg.ClickLog.read(tmp_path / "part.parquet") as again:  # a folder of files
+        pd.testing.assert_frame_equal(again.rows, log.split(0.7, 0.3)[0].rows)

@@ -42,12 +42,12 @@ def demo(
         result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
     print_text("\n6. What to look at, and what to run next")
     try:
-        from placings.report import write_log_page, write_places_page
-        from placings.studies import read_rows
+        from placings.logs import ClickLog
+        from placings.report import write_places_page
 
         page = write_places_page(out / "index.html", result, title="placings: the demo", brief=True)
-        rows = read_rows(out / "rows.parquet")
-        log_page = write_log_page(out / "log.html", rows)
+        with ClickLog.read(out / "rows.parquet") as log:
+            log_page = log.explore(out / "log.html", source="")
         print_text(f"   open {page}   the rankers, slice by slice\n   open {log_page}   the log")
     except MissingExtra as error:
         print_text(f"   the pages were left out: {error}")

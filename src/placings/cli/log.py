@@ -61,19 +61,20 @@ def compute_features(
     from placings.cli.checks import check_output
     from placings.cli.printing import print_text
     from placings.data import check_width, name_written, write
+    from placings.logs import ClickLog
     from placings.places import choose_preset, find_features, list_unused, write_features
-    from placings.studies import read_rows
 
     form = name_written(out)
     check_output(out)
     if save is not None:
         check_output(save, "--save", (".json",))
-    frame = read_rows(rows)
+    log = ClickLog.read(rows, count_positions=False)
+    frame = log.rows
     chosen = preset or choose_preset(frame)
     features = find_features(chosen, frame)
     if form == "parquet" and any(each.sparse for each in features.fitted):
         check_width(sum(each.width() for each in features.fitted))
-    data = features.to_ranking(frame)
+    data = log.to_ranking(features)
     write(data, out, **({"ids": "encode"} if form == "svmlight" else {}))
     if save is not None:
         write_features(features, save)

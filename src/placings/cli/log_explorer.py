@@ -47,22 +47,22 @@ def explore_log(
     from placings.cli.checks import check_inputs, check_page
     from placings.core import BadInput
     from placings.features import find_zone
-    from placings.report import write_log_page
+    from placings.logs import ClickLog
 
     check_page(out, "--out")
     if find_zone(zone) is None:
         raise BadInput(f"--zone must be a time zone's name such as Europe/Berlin. Got {zone!r}.")
     check_inputs(rows, unsuccessful)
     lost = None if unsuccessful is None else read_log_table(unsuccessful)
-    written = write_log_page(
-        out, read_log_table(rows, types), unsuccessful=lost, title=title, source=f"{rows.name}.", zone=zone,
-        types=types, simulated=simulated,
-    )  # fmt: skip
+    with ClickLog.read(rows, count_positions=False) as log:
+        written = log.explore(
+            out, unsuccessful=lost, title=title, zone=zone, types=types, simulated=simulated
+        )
     print_text(f"open {written}")
 
 
-def read_log_table(path: Path, *more: str) -> pd.DataFrame:
-    """The columns of a parquet file that the explorer looks at, and these."""
+def read_log_table(path: Path) -> pd.DataFrame:
+    """The columns of a parquet file of searches that the explorer looks at."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -72,7 +72,7 @@ def read_log_table(path: Path, *more: str) -> pd.DataFrame:
     check_file(path)
     try:
         there = pq.read_schema(path).names
-        table = pq.read_table(path, columns=[name for name in dict.fromkeys((*USED, *more)) if name in there])
+        table = pq.read_table(path, columns=[name for name in USED if name in there])
     except (pa.ArrowException, OSError) as error:
         raise BadFile(path, f"is no parquet file: {error}. `placings log join` writes one.") from error
     frame: pd.DataFrame = table.to_pandas()

@@ -12,7 +12,7 @@ from placings.cli.printing import print_text
 from placings.core import BadInput
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from placings.logs import ClickLog
 
 
 class Split(StrEnum):
@@ -90,7 +90,8 @@ def run_places_study(
     from placings.cli.printing import say_when_stopped
     from placings.core import write_json
     from placings.features import find_zone
-    from placings.studies import CELLS, choose_settings, read_rows, render_study, study_places
+    from placings.logs import ClickLog
+    from placings.studies import CELLS, choose_settings, render_study, study_places
 
     if rows is not None and (places is not None or searches is not None or zone):
         raise BadInput(
@@ -112,13 +113,12 @@ def run_places_study(
     with say_when_stopped(f"the finished cells are in {out / CELLS}; the same command goes on."):
         if rows is None:
             wanted = searches or (1500 if quick else 5000)
-            frame = _simulate(places, zone, out, wanted, clicks, k, seed, progress)
+            log = _simulate(places, zone, out, wanted, clicks, k, seed, progress)
         else:
-            frame = read_rows(rows)
-        count = int(frame["search_id"].nunique()) if "search_id" in frame else 0
-        settings = choose_settings(count, quick=quick, full=full, seed=seed, split=split.value)
+            log = ClickLog.read(rows)
+        settings = choose_settings(log.n_searches, quick=quick, full=full, seed=seed, split=split.value)
         result = study_places(
-            frame, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
+            log, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
         )
     _write_page(result, out)
     print_text(write_json(result) if as_json else render_study(result))
@@ -135,15 +135,14 @@ def _simulate(
     k: int,
     seed: int,
     progress: bool,
-) -> pd.DataFrame:
-    """The rows of a simulated log; kept in `out` under what it was made of, so that a second run reads it."""
+) -> ClickLog:
+    """A simulated log; kept in `out` under what it was made of, so that a second run reads it."""
     import hashlib
     import sys
 
-    from placings.core import write_atomically
+    from placings.logs import ClickLog
     from placings.places import SqliteEngine, build_index, read_geonames, read_places
     from placings.simulate import simulate_log
-    from placings.studies import read_rows
 
     source = (
         "geonames"
@@ -153,7 +152,7 @@ def _simulate(
     mark = hashlib.sha256(f"{source} {searches} {clicks.value} {k} {seed}".encode()).hexdigest()[:12]
     file = out / f"rows-{mark}.parquet"
     if file.is_file():
-        return read_rows(file)
+        return ClickLog.read(file)
 
     def say(text: str) -> None:
         if progress:
@@ -167,11 +166,10 @@ def _simulate(
         say(f"indexing {len(known):,} places")
         build_index(known, index)
     say(f"simulating {searches:,} searches")
-    log = simulate_log(known, SqliteEngine(index), searches, clicks=clicks.value, k=k, random_state=seed)
-    frame = log.to_rows(unsuccessful="negatives")
-    with write_atomically(file) as part:
-        frame.to_parquet(part, index=False)
-    return frame
+    made = simulate_log(known, SqliteEngine(index), searches, clicks=clicks.value, k=k, random_state=seed)
+    log = ClickLog(made.to_rows(unsuccessful="negatives"))
+    log.write(file)
+    return log
 
 
 def _write_page(result: dict[str, object], out: Path) -> None:

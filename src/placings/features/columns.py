@@ -11,6 +11,7 @@ import numpy as np
 from placings.core import AnyArray, BadInput, Bools, Floats, Ints, PlacingsError, as_utc
 from placings.data import as_ids
 from placings.features.folding import fold_text
+from placings.logs import SEARCH_ID
 
 
 class Lists:
@@ -82,7 +83,7 @@ Table: TypeAlias = Any  # a pandas or polars frame, a pyarrow Table, or a dict o
 Times: TypeAlias = "np.ndarray[Any, np.dtype[np.datetime64]]"
 T = TypeVar("T")
 
-LIST = "search_id"  # the column that says which rows were shown together
+LIST = SEARCH_ID  # the column that says which rows were shown together
 
 
 @dataclass(frozen=True, eq=False)

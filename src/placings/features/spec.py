@@ -25,6 +25,7 @@ import numpy as np
 from placings.core import BadFile, BadInput, Floats, UnknownName, check_file, write_atomically
 from placings.data import Matrix, RankingData, say_one_query
 from placings.features.columns import LIST, Rows, Table
+from placings.logs import PROPENSITY
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,6 +40,9 @@ SEGMENTS = (
     "surface",
     "kind",
     "session_id",
+    "user_id",
+    "device",
+    "arm",
 )  # of the rows table, kept for slices and splits
 UNKNOWN = "unknown"  # what a segment or a category is called where nothing is known
 
@@ -235,11 +239,12 @@ class FeatureSet:
         return self.transform(table)
 
     def to_ranking(self, rows: Table, label: str | None = "label") -> RankingData:
-        """The rows as RankingData: qid is `search_id`, items `item_id`, and position, time and segments.
+        """The rows as RankingData: qid is `search_id`, items `item_id`, and what else the rows say.
 
         `label=None` makes all labels 0, for rows that nobody has judged. Rows without `search_id` are one
-        query, which a warning says (above 10,000 rows an error). Segments are those of target, platform,
-        surface, kind and session_id that are there.
+        query, which a warning says (above 10,000 rows an error). Position, time and propensity are taken
+        where they are there (a propensity then for every row), and as segments those of target, platform,
+        surface, kind, session_id, user_id, device and arm that are.
         """
         table = Rows(rows)
         there = set(table.names)
@@ -263,6 +268,7 @@ class FeatureSet:
             feature_names=self.names,
             items=table.ids("item_id") if "item_id" in there else None,
             position=table.floats("position") if "position" in there else None,
+            propensity=None if table.is_blank(PROPENSITY) else table.floats(PROPENSITY),
             time=table.times("time") if "time" in there else None,
             segments=segments,
         )

@@ -41,6 +41,12 @@ from .json_lines import is_json_lines as is_json_lines
 from .log_files import Form as Form
 from .log_files import nest_results as nest_results
 from .log_files import write_log_tables as write_log_tables
+from .schema import ITEM_ID as ITEM_ID
+from .schema import LABEL as LABEL
 from .schema import MADE as MADE
+from .schema import POSITION as POSITION
+from .schema import PROPENSITY as PROPENSITY
 from .schema import SEARCH as SEARCH
+from .schema import SEARCH_ID as SEARCH_ID
+from .schema import SESSION_ID as SESSION_ID
 from .ubi import ACTIONS as ACTIONS

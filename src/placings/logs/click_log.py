@@ -22,6 +22,7 @@ from placings.core import (
     Guess,
     Ints,
     UnknownName,
+    check_file,
     find_late,
     make_features,
     write_atomically,
@@ -55,6 +56,7 @@ from placings.logs.schema import (
     SEARCH_ID,
     SESSION_ID,
     TIME,
+    TYPES,
     USER_ID,
     WANTED,
     name_type,
@@ -221,7 +223,7 @@ class ClickLog:
 
     # -- what is done with it -------------------------------------------------------------------------------
 
-    def split(self, *shares: float, by: str = "time", random_state: int = 0) -> tuple[ClickLog, ...]:
+    def split(self, *shares: float, by: str = "time", random_state: int | None = 0) -> tuple[ClickLog, ...]:
         """The log in parts of these shares, each search in one of them.
 
         `by="time"` deals out sessions by their first search, the last ones to the last part; `"session"`
@@ -241,10 +243,10 @@ class ClickLog:
             raise UnknownName("split", str(by), SPLITS)
         if not shares or any(not 0.0 < share <= 1.0 for share in shares) or abs(sum(shares) - 1.0) > 1e-9:
             raise BadInput(f"shares must be above 0 and add up to 1. Got {shares}.")
-        check_seed(random_state)
+        seed = check_seed(random_state)
         units = self._find_units(by)
         heads = self._gather_heads(units)
-        part = deal_units(_name_units(heads, units), shares, None if by == "time" else random_state)
+        part = deal_units(_name_units(heads, units), shares, None if by == "time" else seed)
         empty = next((number for number in range(len(shares)) if not (part == number).any()), None)
         if empty is not None:
             raise BadInput(
@@ -531,12 +533,7 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
             frame = frame.assign(**{name: column.astype(np.float64)})
         elif found not in ("nothing", *FITS[kind]) and not (kind == "id" and _is_whole(column, found)):
             row = int(np.flatnonzero(column.notna())[0])
-            shown = f", such as {column.iloc[row]!r} in row {row + 1}"
-            _refuse(
-                None,
-                f"has a column {name!r} that must be {WANTED[kind]}. Got {found}{shown}. "
-                + suggest_fix(name, found, kind),
-            )
+            _refuse_kind(None, name, found, column.iloc[row], f" in row {row + 1}")
     if PROPENSITY in frame:
         numbers = frame[PROPENSITY].astype(np.float64)
         wrong = np.flatnonzero(numbers.notna() & ~((numbers > 0) & (numbers <= 1)))
@@ -547,6 +544,8 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
 
 def _check_table(source: Source, count_positions: bool) -> Source:
     """The same of a table on a backend, which is asked only where a type does not tell."""
+    import ibis
+
     table = source.table
     table = table.drop(*[name for name in table.columns if name in SAVED_INDEX])
     _check_needed(table.columns, source.name, count_positions)
@@ -558,26 +557,30 @@ def _check_table(source: Source, count_positions: bool) -> Source:
         column = table[name]
         found = name_type(column.type())
         if found == "nothing":
-            continue
-        if kind == "time" and found == "times":
+            changed[name] = ibis.null(TYPES[kind])
+        elif kind == "time" and found == "times":
             changed[name] = column.cast("timestamp(6)")
         elif kind == "time" and found == "text":
-            changed[name] = column.try_cast("timestamp(6)")
+            changed[name] = column.try_cast("timestamp('UTC', 6)").cast("timestamp(6)")  # offsets count
             rules[name] = column.notnull() & changed[name].isnull()
         elif name == LABEL and found == "true or false":
             changed[name] = column.cast("float64")
         elif kind == "id" and found == "numbers":  # whole numbers with gaps, as pandas writes them
             rules[name] = column.notnull() & ~column.isnan() & (column != column.floor())
         elif found not in FITS[kind]:
-            rules[name] = column.notnull()  # fine if a type was guessed of no value at all
-        if name == PROPENSITY and name not in rules:
+            rules[name] = column.notnull()
+            changed[name] = ibis.null(TYPES[kind])  # of no value at all a type was guessed
+        if name == PROPENSITY and name not in changed:
             known = column.notnull() & (~column.isnan() if found == "numbers" else True)
             rules[name] = known & ~((column > 0) & (column <= 1))
     checked = replace(source, table=table)
     for name, wrong in rules.items():
         rows = checked.ask(table.filter(wrong).select(name).limit(1))
         if len(rows):
-            _refuse_value(source, name, name_type(table[name].type()), rows[name].iloc[0])
+            found, value = name_type(table[name].type()), rows[name].iloc[0]
+            if name == PROPENSITY and found in FITS["number"]:
+                _refuse_propensity(source.name, str(value))
+            _refuse_kind(source.name, name, found, value)
     return replace(source, table=table.mutate(**changed) if changed else table)
 
 
@@ -595,14 +598,16 @@ def _check_needed(columns: Iterable[Any], name: str | None, count: bool, *, give
     _refuse(name, f"lacks {', '.join(missing)}. placings log join makes one that has {has}")
 
 
-def _refuse_value(source: Source, name: str, found: str, value: Any) -> NoReturn:
+def _refuse_kind(table: str | None, name: str, found: str, value: Any, where: str = "") -> NoReturn:
     kind = ROWS[name]
-    if name == PROPENSITY and found in FITS["number"]:
-        _refuse_propensity(source.name, str(value))
+    shown = value.item() if isinstance(value, np.generic) else value
+    broken = (
+        kind == "id" and found == "numbers"
+    )  # whole ones are let in, and others stay what they are as text
     _refuse(
-        source.name,
-        f"has a column {name!r} that must be {WANTED[kind]}. Got {found}, such as {value!r}. "
-        + suggest_fix(name, found, kind),
+        table,
+        f"has a column {name!r} that must be {WANTED[kind]}. Got {found}, such as {shown!r}{where}. "
+        + suggest_fix(name, "decimals" if broken else found, kind),
     )
 
 
@@ -660,11 +665,7 @@ def _as_times(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     times = pandas.to_datetime(given, utc=True, errors="coerce", **({"format": "ISO8601"} if text else {}))
     wrong = np.flatnonzero(times.isna() & column.notna())
     if len(wrong):
-        _refuse(
-            None,
-            f"has a column {name!r} that must be {WANTED['time']}. Got {column.iloc[wrong[0]]!r} in row "
-            f"{wrong[0] + 1}. {suggest_fix(name, 'text', 'time')}",
-        )
+        _refuse_kind(None, name, "text", column.iloc[wrong[0]], f" in row {wrong[0] + 1}")
     plain: pd.Series[Any] = times.dt.tz_localize(None).astype("datetime64[us]")
     return plain
 
@@ -680,6 +681,7 @@ def _list_parts(path: Any) -> Any:
     parts: list[str] = []
     for each in paths:
         if not Path(each).is_dir():
+            _check_part(each)
             parts.append(each)
             continue
         files = sorted(str(file) for file in Path(each).rglob("*") if not file.name.startswith((".", "_")))
@@ -691,3 +693,19 @@ def _list_parts(path: Any) -> Any:
             raise BadFile(each, "is a folder without .parquet, .jsonl or .csv files. Name the file to read.")
         parts += known
     return parts
+
+
+def _check_part(path: str) -> None:
+    """Refuse a local file that is not there or is no parquet, before a backend says so in its words."""
+    if "://" in path or any(mark in path for mark in "*?["):
+        return
+    check_file(Path(path))
+    if not path.lower().endswith(PARQUET):
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise BadFile(path, f"is no parquet file: {error}. `placings log join` writes one.") from error

@@ -13,6 +13,7 @@ import numpy as np
 
 from placings.core import BadFile, BadInput, write_atomically
 from placings.data import need_library
+from placings.logs.click_log import ClickLog
 from placings.logs.judgement_files import Judgements, as_column, combine_grades, is_number, read_judgements
 from placings.logs.log_files import Form, write_log_tables
 from placings.logs.tally import Tally
@@ -42,6 +43,10 @@ class ImportedRows:
 
     rows: pd.DataFrame
     report: Tally
+
+    def to_log(self) -> ClickLog:
+        """The rows as a click log; without a position where nobody ranked the items."""
+        return ClickLog(self.rows, count_positions=False)
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the rows as parquet; the file appears whole or not at all."""

@@ -238,7 +238,7 @@ def take_columns(source: Source, kinds: dict[str, Kind], need: tuple[str, ...]) 
         elif name in need:
             _refuse(source, f"has no column {name!r}{_say_part(name)}. It has: {', '.join(table.columns)}")
         else:
-            taken[name] = ibis.null(_TYPES[kind])
+            taken[name] = ibis.null(TYPES[kind])
     return taken
 
 
@@ -249,7 +249,7 @@ def take_item(source: Source, item: Any, layout: Layout) -> dict[str, Any]:
     taken = {}
     for name, kind in ITEM.items():
         if name in layout.missing:
-            taken[name] = ibis.null(_TYPES[kind])
+            taken[name] = ibis.null(TYPES[kind])
         else:
             taken[name] = _as_kind(source, name, item[name], kind)
     for name in layout.fields:
@@ -290,7 +290,7 @@ def parse_seconds(length: Any, name: str) -> int:
     return int(found[1]) * UNITS[found[2] or "s"]
 
 
-_TYPES = {
+TYPES = {
     "id": "string", "text": "string", "number": "float64", "time": "timestamp(6)", "flag": "boolean",
 }  # fmt: skip
 
@@ -300,7 +300,7 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
 
     found = column.type()
     if found.is_null():
-        return ibis.null(_TYPES[kind])
+        return ibis.null(TYPES[kind])
     if kind == "id" and (found.is_string() or found.is_integer()):
         return column.cast("string").nullif("")
     if kind == "text" and found.is_string():
@@ -313,7 +313,7 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
     if kind == "time" and (found.is_timestamp() or found.is_date()):
         return column.cast("timestamp(6)")
     if name in source.table.columns and _is_empty(source, name):  # a type was guessed of no value at all
-        return ibis.null(_TYPES[kind])
+        return ibis.null(TYPES[kind])
     _refuse(source, f"column {name!r} must be {WANTED[kind]}. Got {found}{_show_value(source, name)}. "
             + suggest_fix(name, name_type(found), kind))  # fmt: skip
 

@@ -1,7 +1,6 @@
 from .coverage_drop import study_coverage_drop as study_coverage_drop
 from .places import CELLS as CELLS
 from .places import MODEL as MODEL
-from .places import read_rows as read_rows
 from .places import study_places as study_places
 from .places_demo import run_demo as run_demo
 from .places_settings import choose_settings as choose_settings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadBundle, BadFile, Floats, Ints, keep_old_names, plain_value, write_json
+from placings.core import AnyArray, BadBundle, Floats, Ints, keep_old_names, plain_value, write_json
 from placings.data import need_library
 from placings.evaluation import write_text
 from placings.features import FeatureSet
@@ -69,7 +69,7 @@ RESULT, TABLES, MODEL, CELLS = "study.json", "study.md", "reranker", "cells"
 
 
 def study_places(
-    rows: pd.DataFrame | str | Path,
+    rows: ClickLog | pd.DataFrame | str | Path,
     *,
     out: str | Path | None = None,
     settings: Settings | None = None,
@@ -77,7 +77,7 @@ def study_places(
     families: Families | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """All tables of chapter 6 from a rows table (or its parquet file), as one plain dict.
+    """All tables of chapter 6 from a click log, its rows or their file, as one plain dict.
 
     The log is cut 64/16/20 by session, the last ones for the test. Each model, trial and experiment is a
     cell; with `out` its result is kept there, under a key of the rows, the settings and the libraries'
@@ -89,14 +89,17 @@ def study_places(
     `families` are feature sets by name in place of the study's own; see `list_families`.
     """
     began = time.perf_counter()
-    frame = read_rows(rows) if isinstance(rows, str | Path) else rows
-    asked = settings or choose_settings(int(frame["search_id"].nunique()) if "search_id" in frame else 0)
-    parts = cut_parts(frame, asked)
+    if isinstance(rows, ClickLog):
+        log = rows
+    else:
+        log = ClickLog.read(rows) if isinstance(rows, str | Path) else ClickLog(rows)
+    asked = settings or choose_settings(log.n_searches)
+    parts = cut_parts(log, asked)
     home = None if out is None else Path(out)
     pantry = Pantry(parts, asked, families or list_families(asked))
     desk = Desk(parts, asked, pantry, None if home is None else home / CELLS, progress)
     desk.say(f"{parts.counts['searches']:,} searches, {parts.counts['train']:,} to train on")
-    known = "is_target" in frame if simulated is None else simulated
+    known = "is_target" in log.columns if simulated is None else simulated
     result = plain_value({"simulated": known, "settings": describe_settings(asked), "counts": parts.counts,
                           **fill_tables(desk, home)})  # fmt: skip
     result["seconds"] = round(time.perf_counter() - began, 1)
@@ -105,21 +108,6 @@ def study_places(
         write_text(home / RESULT, write_json(result) + "\n")
         write_text(home / TABLES, render_study(result, "markdown") + "\n")
     return dict(result)
-
-
-def read_rows(path: str | Path) -> pd.DataFrame:
-    """A rows table from its parquet file."""
-    need_library("pandas", "the places study")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise BadFile(path, "no such file. placings log join writes a rows table.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise BadFile(path, f"is no parquet file: {error}.") from error
-    return table.to_pandas()  # type: ignore[no-any-return]
 
 
 def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:

@@ -11,7 +11,19 @@ import numpy as np
 
 from placings.core import AnyArray, BadInput, Floats, Ints
 from placings.data import RankingData, need_library
-from placings.logs import PAST, add_past_clicks, count_clicks, find_offsets, look_up_clicks, order_rows
+from placings.logs import (
+    ITEM_ID,
+    LABEL,
+    PAST,
+    POSITION,
+    SEARCH_ID,
+    SESSION_ID,
+    ClickLog,
+    add_past_clicks,
+    count_clicks,
+    find_offsets,
+    look_up_clicks,
+)
 from placings.studies.places_settings import Settings
 
 if TYPE_CHECKING:
@@ -49,8 +61,8 @@ class Parts:
         return "is_target" in self.test
 
 
-def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
-    """Sort the rows, deal out sessions, leave out one-item lists.
+def cut_parts(rows: pd.DataFrame | ClickLog, settings: Settings) -> Parts:
+    """Deal out sessions, and leave out lists of one item.
 
     Sessions are dealt by their first search, the last ones for the test, or with `split="session"` at random.
     A log without `session_id` is dealt by search, and `counts` says so. Each row is told how often its item
@@ -58,40 +70,52 @@ def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
     the test, as it stood when training ended, or with `split="session"`, where training sessions come later
     too, as of its search.
     """
-    frame = order_rows(rows)
-    if not len(frame):
+    log = rows if isinstance(rows, ClickLog) else ClickLog(rows)
+    if not len(log):
         raise BadInput("the study needs rows of searches. Got a table without any.")
-    unit = frame["session_id"] if "session_id" in frame else frame["search_id"]
-    part = unit.map(_deal_sessions(unit, settings)).to_numpy()
-    train_log, valid_log = frame[part == 0], frame[part == 1]
-    inside = (frame["position"] <= settings.pool).to_numpy()
-    size = frame[inside].groupby("search_id", sort=False)["item_id"].transform("size")
+    dealt = log.split(*settings.shares, by=settings.split, random_state=settings.seed)
+    train_log, valid_log, test_log = (part.rows for part in dealt)
+    learned, checked, tested = (_take_pool(part, settings.pool) for part in (train_log, valid_log, test_log))
+    unit = SESSION_ID if SESSION_ID in log.columns else SEARCH_ID
     counts = {
-        "rows": len(frame),
-        "searches": int(frame["search_id"].nunique()),
-        "one_item_searches": int(frame[inside].loc[size < 2, "search_id"].nunique()),
-        "sessions": int(unit.nunique()),
+        "rows": len(log),
+        "searches": log.n_searches,
+        "one_item_searches": learned.alone + checked.alone + tested.alone,
+        "sessions": int(log.rows[unit].nunique()),
     }
-    pool, part = frame[inside][size >= 2], part[inside][(size >= 2).to_numpy()]
-    clicked = (pool.groupby("search_id", sort=False)["label"].transform("max") > 0).to_numpy()
-    train, valid = pool[(part == 0) & clicked], pool[(part == 1) & clicked]
-    test, unclicked = pool[part == 2], pool[(part == 0) & ~clicked]
-    deep = frame[frame["search_id"].isin(set(test["search_id"]))]
+    train, unclicked, valid, test = learned.clicked, learned.unclicked, checked.clicked, tested.rows
+    deep = test_log[test_log[SEARCH_ID].isin(set(test[SEARCH_ID]))].reset_index(drop=True)
     for name, found in (("train", train), ("valid", valid), ("test", test), ("unclicked", unclicked)):
-        counts[name] = int(found["search_id"].nunique())
-    counts["test_clicked"] = int(test.loc[test["label"] > 0, "search_id"].nunique())
+        counts[name] = int(found[SEARCH_ID].nunique())
+    counts["test_clicked"] = int(tested.clicked[SEARCH_ID].nunique())
     if min(counts["train"], counts["valid"], counts["test_clicked"]) < 5:
         raise BadInput(
             "each part needs five searches with a click and two items or more. Got "
             f"{counts['train']} to train, {counts['valid']} to validate, {counts['test_clicked']} to test."
         )
-    train, valid, test, unclicked, deep, train_log, valid_log = (
-        each.reset_index(drop=True) for each in (train, valid, test, unclicked, deep, train_log, valid_log)
-    )
-    if "time" in frame:
+    if "time" in log.columns:
         train, valid, unclicked = (add_past_clicks(each, train_log) for each in (train, valid, unclicked))
         test, deep = (_add_known_clicks(each, train_log, valid_log, settings) for each in (test, deep))
-    return Parts(train, valid, test, unclicked, deep, train_log, valid_log, hash_rows(frame), counts)
+    return Parts(train, valid, test, unclicked, deep, train_log, valid_log, hash_rows(log.rows), counts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """The rows that are re-ranked, those of searches with a click and of others, and lists of one item."""
+
+    rows: pd.DataFrame
+    clicked: pd.DataFrame
+    unclicked: pd.DataFrame
+    alone: int
+
+
+def _take_pool(part: pd.DataFrame, pool: int) -> _Pool:
+    inside = part[part[POSITION] <= pool]
+    size = inside.groupby(SEARCH_ID, sort=False)[ITEM_ID].transform("size")
+    rows = inside[size >= 2].reset_index(drop=True)
+    clicked = rows.groupby(SEARCH_ID, sort=False)[LABEL].transform("max") > 0
+    won, lost = (rows[each].reset_index(drop=True) for each in (clicked, ~clicked))
+    return _Pool(rows, won, lost, int(inside.loc[size < 2, SEARCH_ID].nunique()))
 
 
 def _add_known_clicks(
@@ -222,17 +246,3 @@ def weigh_bands(lengths: Ints | AnyArray, bands: AnyArray, *, most: float = 4.0)
     weight = 1.0 / np.sqrt(share)
     weight = np.minimum(weight / weight.min(), most)[codes]
     return np.repeat(weight / weight.mean(), lengths)
-
-
-def _deal_sessions(unit: pd.Series[Any], settings: Settings) -> dict[Any, int]:
-    """Session → 0 (train), 1 (valid) or 2 (test); `unit` is in order of time."""
-    sessions = unit.drop_duplicates().to_numpy()
-    if settings.split == "session":
-        names = np.sort(sessions.astype(str))  # so that the deal hangs on the names and the seed alone
-        by_text = {str(session): session for session in sessions}
-        order = np.random.default_rng(settings.seed).permutation(len(names))
-        sessions = np.array([by_text[name] for name in names[order]], dtype=object)
-    borders = np.rint(np.cumsum(settings.shares) * len(sessions)).astype(int)
-    return {
-        session: int(np.searchsorted(borders, place, side="right")) for place, session in enumerate(sessions)
-    }

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from placings.cli.log_explorer import explore_log
-from placings.core.errors import BadFile, BadInput, UnknownName
+from placings.core.errors import BadFile, UnknownName
 from placings.report.log_page import write_log_page
 
 app = typer.Typer()
@@ -55,5 +55,5 @@ def test_what_is_no_table_of_rows_is_refused(tmp_path: Path) -> None:
         with pytest.raises(kind, match=words):
             explore_log(tmp_path / name, tmp_path / "page.html")
     pd.DataFrame({"search_id": ["a"]}).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(BadInput, match="placings log join"):
+    with pytest.raises(BadFile, match="lacks item_id, label. placings log join"):
         explore_log(tmp_path / "rows.parquet", tmp_path / "page.html")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.core.errors import BadFile, BadInput, PlacingsWarning
+from placings.core.errors import BadFile, BadInput, Guess, PlacingsWarning
 from placings.logs import find_offsets
 from placings.studies.places import DEFAULT, UNGUARDED, study_places
 from placings.studies.places_parts import cut_parts, hide_location, trim_lists
@@ -330,7 +330,8 @@ def test_lists_of_zeros_teach_pairs_nothing(done: tuple[dict[str, Any], Path]) -
 def test_a_log_without_truth_unclicked_searches_or_sessions_is_judged_on_clicks(rows: Any) -> None:
     own = rows[rows.groupby("search_id")["label"].transform("max") > 0]
     own = own.drop(columns=["is_target", "kind", "session_id", "type"])
-    result = study_places(own, settings=Settings(**TINY))
+    with pytest.warns(Guess, match="no session_id: single searches"):
+        result = study_places(own, settings=Settings(**TINY))
     assert result["simulated"] is False
     assert result["models"][0]["mrr_true"] is None
     assert result["slices"][0]["measure"] == "clicks"
@@ -348,6 +349,8 @@ def test_a_table_that_is_no_rows_table_is_refused(tmp_path: Path, rows: Any) -> 
     with pytest.raises(BadFile, match="no parquet file"):
         study_places(tmp_path / "rows.parquet")
     with pytest.raises(BadInput, match="five searches with a click"):
+        study_places(make_rows(18), settings=Settings(**TINY))  # six sessions: 4, 1 and 1
+    with pytest.raises(BadInput, match="part 3 of .* would be empty"):
         study_places(make_rows(6), settings=Settings(**TINY))
 
 

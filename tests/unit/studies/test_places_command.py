@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from placings.cli import places_study
-from placings.core.errors import BadInput
+from placings.core.errors import BadFile, BadInput
 from placings.studies import places_settings
 from placings.studies.places_settings import Settings
 
@@ -74,7 +74,7 @@ def test_a_simulated_log_goes_through_the_whole_study_and_is_read_again(
 def test_a_table_without_searches_is_refused(command: typer.Typer, tmp_path: Path) -> None:
     pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "rows.parquet")
     result = CliRunner().invoke(command, [str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "out")])
-    assert isinstance(result.exception, BadInput)
+    assert isinstance(result.exception, BadFile)
     assert "lacks search_id" in str(result.exception)
 
 
@@ -113,4 +113,4 @@ def test_places_get_the_time_zone_that_was_asked_for(tmp_path: Path) -> None:
         )
         for zone in ("", "Asia/Tokyo")
     ]
-    assert [frame["zone"].dropna().unique().tolist() for frame in made] == [[], ["Asia/Tokyo"]]
+    assert [log.rows["zone"].dropna().unique().tolist() for log in made] == [[], ["Asia/Tokyo"]]

@@ -16,6 +16,7 @@ from placings.core import (
     Grid,
     Ints,
     UnknownName,
+    find_missing,
     format_difference,
     format_interval,
     format_mean,
@@ -154,7 +155,7 @@ def spread_segment(name: str, data: RankingData) -> AnyArray:
     filled = data.sizes > 0
     first = column[data.offsets[:-1][filled]]
     expected = np.repeat(first, data.sizes[filled])
-    differ = (column != expected) & ~(_is_missing(column) & _is_missing(expected))
+    differ = (column != expected) & ~(find_missing(column) & find_missing(expected))
     if differ.any():
         row = int(np.flatnonzero(differ)[0])
         raise BadInput(
@@ -170,7 +171,7 @@ def spread_segment(name: str, data: RankingData) -> AnyArray:
 
 
 def _group_values(by: str, values: AnyArray) -> list[Group]:
-    missing = _is_missing(values)
+    missing = find_missing(values)
     known = values[~missing]
     kinds = {type(value) for value in known.tolist()} if known.dtype.kind == "O" else set()
     if kinds and kinds <= {int, float}:
@@ -208,16 +209,6 @@ def _name_value(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return format_number(float(value), 6) if isinstance(value, float | np.floating) else str(value)
-
-
-def _is_missing(values: AnyArray) -> Bools:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "O":
-        return np.array([value is None or value != value for value in values.tolist()], dtype=np.bool_)
-    return np.zeros(len(values), dtype=np.bool_)
 
 
 def order_worst_first(slices: Sequence[Slice], first_metric: str, lower: bool) -> list[Slice]:

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import control_discoveries
 from placings.feco.alerts import (
     RUNBOOK,
     STATES,
     Alerts,
     AlertSettings,
-    control_discoveries,
     find_alerts,
     group_alerts,
 )
@@ -557,6 +557,6 @@ def test_over_eight_shop_logs_every_outage_is_found_and_no_clean_log_cries_wolf(
     assert sum(one.false_incidents for one in outcomes) == 0
 
 
-@pytest.mark.parametrize("room", ["alerts", "baselines", "judgements"])
+@pytest.mark.parametrize("room", ["alerts", "baselines"])
 def test_the_examples_in_the_docstrings_are_true(room: str) -> None:
     assert doctest.testmod(import_module(f"placings.feco.{room}")).failed == 0

@@ -20,6 +20,7 @@ from .errors import BadFile as BadFile
 from .errors import BadInput as BadInput
 from .errors import EmptyFile as EmptyFile
 from .errors import Guess as Guess
+from .errors import Joined as Joined
 from .errors import LeftOut as LeftOut
 from .errors import Mismatch as Mismatch
 from .errors import MissingExtra as MissingExtra

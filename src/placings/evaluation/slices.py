@@ -23,7 +23,7 @@ from placings.core import (
     format_number,
     render_grid,
 )
-from placings.data import RankingData
+from placings.data import RankingData, spread_segment
 from placings.metrics import count_by_query
 
 SMALL = 20  # a slice with fewer scored queries is flagged: its interval is a guess about a guess
@@ -147,27 +147,6 @@ def _take_named(name: str, data: RankingData) -> AnyArray:
     if name in READY:
         return READY[name](data)
     raise UnknownName("segment or slicing", name, [*data.segments, *READY])
-
-
-def spread_segment(name: str, data: RankingData) -> AnyArray:
-    """A segment's value of each query; a query whose rows differ is an error, one without rows is None."""
-    column = data.segments[name]
-    filled = data.sizes > 0
-    first = column[data.offsets[:-1][filled]]
-    expected = np.repeat(first, data.sizes[filled])
-    differ = (column != expected) & ~(find_missing(column) & find_missing(expected))
-    if differ.any():
-        row = int(np.flatnonzero(differ)[0])
-        raise BadInput(
-            "a segment to slice by must be the same in all rows of a query. "
-            f"Query {data.qid.tolist()[row]!r} has {name!r} {expected.tolist()[row]!r} and "
-            f"{column.tolist()[row]!r}. Slice by a function that chooses one value."
-        )
-    if filled.all():
-        return first
-    values = np.full(len(data), None, dtype=object)
-    values[filled] = first
-    return values
 
 
 def _group_values(by: str, values: AnyArray) -> list[Group]:

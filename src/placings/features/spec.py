@@ -39,6 +39,7 @@ SEGMENTS = (
     "surface",
     "kind",
     "session_id",
+    "user_id",
 )  # of the rows table, kept for slices and splits
 UNKNOWN = "unknown"  # what a segment or a category is called where nothing is known
 
@@ -234,7 +235,7 @@ class FeatureSet:
 
         `label=None` makes all labels 0, for rows that nobody has judged. Rows without `search_id` are one
         query, which a warning says (above 10,000 rows an error). Segments are those of target, platform,
-        surface, kind and session_id that are there.
+        surface, kind, session_id and user_id that are there.
         """
         table = Rows(rows)
         there = set(table.names)

@@ -215,7 +215,7 @@ def split_units(units: Units, by: Sequence[str]) -> list[Segment]:
 
     A segment of events must be the same in all rows of each event.
     """
-    from placings.evaluation import spread_segment
+    from placings.data import spread_segment
 
     data = units.data
     columns = []

@@ -81,6 +81,8 @@ def cut_parts(rows: pd.DataFrame, settings: Settings) -> Parts:
     for name, found in (("train", train), ("valid", valid), ("test", test), ("unclicked", unclicked)):
         counts[name] = int(found["search_id"].nunique())
     counts["test_clicked"] = int(test.loc[test["label"] > 0, "search_id"].nunique())
+    if "session_id" in test:
+        counts["test_sessions"] = int(test["session_id"].nunique())
     if min(counts["train"], counts["valid"], counts["test_clicked"]) < 5:
         raise BadInput(
             "each part needs five searches with a click and two items or more. Got "

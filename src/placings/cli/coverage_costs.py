@@ -291,7 +291,7 @@ def split_today(
 
 def _pool(frame: pd.DataFrame | None, by: list[str]) -> pd.DataFrame | None:
     """One row a feature and segment: windows, and segments that the labelled data lack, together."""
-    from placings.feco import wilson_interval
+    from placings.core import wilson_interval
 
     if frame is None:
         return None

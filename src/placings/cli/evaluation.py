@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, split_names
+from placings.cli.loading import FeatureNames, SplitBy, split_names
 from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
 READING = ("fold", "split", "missing", "qid", "label", "features")
-SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "seed", "out", *READING)
+SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "cluster", "seed", "out", *READING)
 EVALUATE_OPTIONS = ("model", "scores", *SHARED)
 COMPARE_OPTIONS = (
     "model", "scores", "rankers", "folds", "seeds", "tune", "baseline", "second", "test", "alpha",
-    "permutations", *SHARED,
+    "permutations", "split_by", *SHARED,
 )  # fmt: skip
 
 
@@ -62,6 +62,13 @@ By = Annotated[
 EmptyRule = Annotated[Empty | None, typer.Option(help="Queries with nothing relevant: left out, 0 or 1.")]
 MinItems = Annotated[int | None, typer.Option(min=0, help="Leave out queries with fewer rows.", metavar="N")]
 Draws = Annotated[int | None, typer.Option(min=0, help="Draws behind the intervals; 0 skips them.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="What intervals resample: auto (users or sessions, if the data know them), query, or a segment.",
+        metavar="SEGMENT",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same numbers.")]
 FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
 Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
@@ -89,6 +96,7 @@ def evaluate_files(
     empty: EmptyRule = None,
     min_items: MinItems = None,
     bootstrap: Draws = None,
+    cluster: Cluster = None,
     seed: Seed = None,
     fold: FoldNumber = None,
     split: Split = None,
@@ -114,8 +122,8 @@ def evaluate_files(
 
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
-        "min_items": min_items, "bootstrap": bootstrap, "seed": seed, "fold": fold, "split": split,
-        "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
+        "min_items": min_items, "bootstrap": bootstrap, "cluster": cluster, "seed": seed, "fold": fold,
+        "split": split, "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
     }  # fmt: skip
     chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
@@ -173,11 +181,13 @@ def compare_files(
     permutations: Annotated[
         int | None, typer.Option(min=1, help="Sign flips of the randomisation test.")
     ] = None,
+    split_by: SplitBy = None,
     metrics: Metrics = None,
     by: By = None,
     empty: EmptyRule = None,
     min_items: MinItems = None,
     bootstrap: Draws = None,
+    cluster: Cluster = None,
     seed: Seed = None,
     fold: FoldNumber = None,
     split: Split = None,
@@ -203,8 +213,8 @@ def compare_files(
         "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
         "metrics": metrics, "by": by, "empty": empty, "min_items": min_items, "bootstrap": bootstrap,
-        "seed": seed, "fold": fold, "split": split, "missing": missing, "qid": qid, "label": label,
-        "features": features, "out": out,
+        "cluster": cluster, "split_by": split_by, "seed": seed, "fold": fold, "split": split,
+        "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
     }  # fmt: skip
     chosen = _read_comparison(config, _given(flags))
     named = chosen.get("model") or chosen.get("scores")
@@ -264,7 +274,8 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
         from placings.cli.checks import check_library
 
         check_library("optuna", "tuning", "optuna", "tune")
-    parts = read_folds(data, chosen.get("folds"), settings["random_state"], reading)
+    group = str(chosen.get("split_by", "auto"))
+    parts = read_folds(data, chosen.get("folds"), settings["random_state"], reading, group)
     training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
     common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
     tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}
@@ -339,9 +350,12 @@ def _check(
 
 
 def _check_slices(rows: RankingData, chosen: Mapping[str, Any]) -> None:
-    """Refuse slices that the data do not have, before anything is scored."""
+    """Refuse slices and clusters that the data do not have, before anything is scored."""
+    from placings.data import find_clusters
     from placings.evaluation import find_groups
 
+    if chosen.get("cluster") not in (None, "auto"):
+        find_clusters(rows, chosen["cluster"])
     find_groups(_settings(chosen).get("slices"), [rows])
 
 
@@ -355,6 +369,7 @@ def read_rows(
     import warnings
 
     from placings.cli.loading import read_data
+    from placings.core import Joined
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -362,7 +377,7 @@ def read_rows(
         data = read_data(path, models=models, **options)
     for each in caught:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return data, not any("rows of one qid were joined" in str(each.message) for each in caught)
+    return data, not any(issubclass(each.category, Joined) for each in caught)
 
 
 def _match_scores(
@@ -394,7 +409,7 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"random_state": int(chosen.get("seed", 0))}
-    settings |= {name: chosen[name] for name in ("min_items", "bootstrap") if name in chosen}
+    settings |= {name: chosen[name] for name in ("min_items", "bootstrap", "cluster") if name in chosen}
     if "empty" in chosen:
         settings["empty"] = str(chosen["empty"])
     if chosen.get("by"):
@@ -403,9 +418,9 @@ def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _testing(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"baseline": "baseline", "second": "second_baseline", "test": "test", "alpha": "alpha"}
-    names["permutations"] = "permutations"
-    return {own: chosen[name] for name, own in names.items() if chosen.get(name) is not None}
+    own = ("baseline", "test", "alpha", "permutations")
+    names = {"second": "second_baseline", **{name: name for name in own}}
+    return {keyword: chosen[name] for name, keyword in names.items() if chosen.get(name) is not None}
 
 
 # -- writing ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, RankerName
+from placings.cli.loading import FeatureNames, RankerName, SplitBy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "features", "out", "mlflow", "coverage_limits", "positive_weight",
+    "features", "out", "mlflow", "coverage_limits", "positive_weight", "split_by",
 )  # fmt: skip
 
 
@@ -33,6 +33,7 @@ def fit_files(
     valid_share: Annotated[
         float | None, typer.Option(min=0.0, max=0.9, help="Or this share of the training queries.")
     ] = None,
+    split_by: SplitBy = None,
     test: Annotated[Path | None, typer.Option(help="Test data, judged once at the end.")] = None,
     metrics: Annotated[str | None, typer.Option(help="What to judge by, with commas.")] = None,
     fold: Annotated[
@@ -92,6 +93,7 @@ def fit_files(
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
         "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "features": features,
         "out": out, "mlflow": mlflow, "coverage_limits": coverage_limits, "positive_weight": positive_weight,
+        "split_by": split_by,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     name = str(chosen.get("ranker", "lightgbm"))
@@ -253,7 +255,7 @@ def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
 def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, RankingData]:
     """train, and valid and test where there are such: files, a share, or a collection's own parts."""
     from placings.cli.loading import read_data
-    from placings.data import find_collection
+    from placings.data import find_clusters, find_collection
 
     reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label", "features")}
     collection = find_collection(path) if path.is_dir() else None
@@ -268,7 +270,15 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
             parts[part] = read_data(Path(chosen[part]), **reading)
     share = chosen.get("valid_share")
     if share:
+        clusters = find_clusters(parts["train"], str(chosen.get("split_by", "auto")))
+        together = None if clusters is None else clusters.codes
         parts["train"], parts["valid"] = parts["train"].split(
-            1 - float(share), float(share), random_state=seed
+            1 - float(share), float(share), random_state=seed, group=together
         )
+        if clusters is not None:
+            typer.echo(
+                f"note: {float(share):.0%} of {clusters} are held out for validation, each whole; "
+                "--split-by query would hold out queries.",
+                err=True,
+            )
     return parts

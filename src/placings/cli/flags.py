@@ -32,7 +32,12 @@ def hide_types(parameters: Any) -> Any:
 
 
 # what a flag is called in the library where it is not the flag's own name
-KEYWORDS = {"seed": ("random_state",), "second": ("second_baseline",), "reference": ("bundle",)}
+KEYWORDS = {
+    "seed": ("random_state",),
+    "second": ("second_baseline",),
+    "reference": ("bundle",),
+    "split_by": ("group",),
+}
 
 
 def find_flags(command: Any, words: Sequence[str]) -> dict[str, str]:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from placings.data import RankingData
     from placings.rankers import Ranker
 
+SplitBy = Annotated[
+    str | None,
+    typer.Option(
+        help="What parts keep whole: auto (users or sessions, if the data know them), query, or a segment.",
+        metavar="SEGMENT",
+    ),
+]
 FeatureNames = Annotated[
     str | None,
     typer.Option(

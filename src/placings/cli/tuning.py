@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, RankerName
+from placings.cli.loading import FeatureNames, RankerName, SplitBy
 
 if TYPE_CHECKING:
     from placings.data import RankingData
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
     "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "features", "seed", "out",
-    "mlflow", "positive_weight",
+    "mlflow", "positive_weight", "split_by",
 )  # fmt: skip
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 
@@ -38,6 +38,7 @@ def tune_files(
     folds: Annotated[
         int | None, typer.Option(min=2, help="Or so many query folds of the training data, 3 if not said.")
     ] = None,
+    split_by: SplitBy = None,
     metric: Annotated[str | None, typer.Option(help="What to judge by, ndcg@10 if not said.")] = None,
     empty: Annotated[
         str | None, typer.Option(help="Queries with nothing relevant: drop, zero or one.")
@@ -90,7 +91,7 @@ def tune_files(
         "valid_share": valid_share, "folds": folds, "metric": metric, "empty": empty, "storage": storage,
         "study": study, "workers": workers, "timeout": timeout, "prune": prune, "fold": fold,
         "missing": missing, "qid": qid, "label": label, "features": features, "seed": seed,
-        "out": out, "mlflow": mlflow,
+        "out": out, "mlflow": mlflow, "split_by": split_by,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     found = run_search(data, chosen, overwrite=overwrite)
@@ -113,6 +114,7 @@ def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -
     parts["train"] = _weigh_train(parts["train"], start, chosen)
     names = ("trials", "method", "space", "folds", "metric", "empty", "study", "workers", "timeout", "prune")
     options: dict[str, Any] = {name: chosen[name] for name in names if name in chosen}
+    options["group"] = str(chosen.get("split_by", "auto"))
     held = None if chosen.get("folds") and not chosen.get("valid") else parts.get("valid")
     folder = Path(chosen["out"]) if chosen.get("out") else None
     storage = chosen.get("storage") or (folder / "study.db" if folder else None)

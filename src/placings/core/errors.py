@@ -152,11 +152,15 @@ class OneQuery(PlacingsWarning):
     """Rows came without `qid`, so all of them count as one query; pass `qid` to silence this."""
 
 
+class Joined(PlacingsWarning):
+    """Rows of one query stood apart in a file and were put together, so rows are not in the file's order."""
+
+
 class Mismatch(PlacingsWarning):
     """Data differ from what their publisher says of them."""
 
 
 def find_warning(name: str) -> type[Warning]:
     """The warning of ours that has this name; the general one if none has."""
-    known = {kind.__name__: kind for kind in (Guess, LeftOut, OneQuery, Mismatch)}
+    known = {kind.__name__: kind for kind in (Guess, LeftOut, OneQuery, Joined, Mismatch)}
     return known.get(name, PlacingsWarning)

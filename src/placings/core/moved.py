@@ -69,6 +69,7 @@ MOVED = {
     "feco.events": "feco.score",
     "feco.exposure": "feco.risk",
     "feco.incidents": "feco.alerts",
+    "feco.intervals": "core.statistics",
     "feco.judgements": "feco.alerts",
     "feco.movers": "feco.trend",
     "feco.plans": "feco.sampling",

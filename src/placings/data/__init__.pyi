@@ -48,6 +48,10 @@ from .reading import name_written as name_written
 from .reading import read as read
 from .reading import read_feature_names as read_feature_names
 from .reading import write as write
+from .splits import Clusters as Clusters
+from .splits import find_clusters as find_clusters
+from .splits import name_units as name_units
+from .splits import spread_segment as spread_segment
 from .tables import GUESSES as GUESSES
 from .tables import SAVED_INDEX as SAVED_INDEX
 from .tables import SINGLE_PARTS as SINGLE_PARTS

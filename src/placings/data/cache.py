@@ -24,7 +24,7 @@ import numpy as np
 from placings.core import AnyArray, BadInput
 from placings.data.ranking import PER_ROW, RankingData
 
-FORMAT = 2  # 2: columns such as `clicked` and `position` are no features
+FORMAT = 3  # 2: columns such as `clicked` and `position` are no features; 3: the warning `Joined`
 SMALLEST = 2 << 20  # bytes of source; a smaller file is read anew faster than it is looked up
 DEFAULT_LIMIT = 20 << 30
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -84,7 +85,7 @@ def read(
     files = [*([] if path.is_dir() else [path]), *READERS[name].side_files(path, options)]
     worth = cache == "always" or sum(file.stat().st_size for file in files) >= stored.SMALLEST
     if not cache or not worth:
-        return _check_options(reader, path, {**options, "progress": progress})
+        return reader(path, **options, progress=progress)
     return _read_through_cache(reader, name, path, files, options, progress)
 
 
@@ -139,7 +140,7 @@ def find_format(path: Path) -> str:
 def _read_text(path: Path, **options: Any) -> RankingData:
     from placings.data.svmlight import read_svmlight
 
-    data = read_svmlight(path, **options)
+    data = _call(read_svmlight, path, options)
     names = None if options.get("feature_names") is not None else _find_names(path)
     fits = names is not None and len(names) == data.n_features
     return data.replace(feature_names=names) if fits else data
@@ -162,6 +163,18 @@ def read_feature_names(path: str | Path) -> tuple[str, ...]:
     return tuple(" ".join(name.split()) for name in names)
 
 
+def _read_csv(path: Path, *, progress: bool = False, **options: Any) -> RankingData:
+    from placings.data.tables import from_table, read_csv
+
+    return _call(read_csv, path, options, from_table)
+
+
+def _read_parquet(path: Path, *, progress: bool = False, **options: Any) -> RankingData:
+    from placings.data.tables import from_table, read_parquet
+
+    return _call(read_parquet, path, options, from_table)
+
+
 def _read_trec(path: Path, *, progress: bool = False, **options: Any) -> RankingData:
     from placings.data.trec import read_trec
 
@@ -169,7 +182,7 @@ def _read_trec(path: Path, *, progress: bool = False, **options: Any) -> Ranking
         raise BadInput(
             f"a TREC run needs its judgements. Pass {option('qrels')} with their file to read {path}."
         )
-    return read_trec(path, **options)
+    return _call(read_trec, path, options)
 
 
 def _text_files(path: Path, options: dict[str, Any]) -> list[Path]:
@@ -221,23 +234,22 @@ class FileFormat:
 # A new format is one line here; one that has neither ending nor first bytes is told by `find_format`.
 READERS: dict[str, FileFormat] = {
     "svmlight": FileFormat(_read_text, side_files=_text_files),
-    "parquet": FileFormat("tables:read_parquet", (".parquet", ".pq"), b"PAR1", _parquet_files),
-    "csv": FileFormat("tables:read_csv", (".csv", ".tsv")),
+    "parquet": FileFormat(_read_parquet, (".parquet", ".pq"), b"PAR1", _parquet_files),
+    "csv": FileFormat(_read_csv, (".csv", ".tsv")),
     "trec": FileFormat(_read_trec, side_files=_trec_files),
 }
 
 
-def _check_options(reader: Reader, path: Path, options: dict[str, Any]) -> RankingData:
-    try:
-        return reader(path, **options)
-    except TypeError as error:
-        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        if unknown is None:
-            raise
-        raise BadInput(
-            f"{path.name} is not read with {option(unknown.group(1))}, which is for another kind of file. "
-            "Leave it out."
-        ) from None
+def _call(function: Reader, path: Path, options: dict[str, Any], *inner: Reader) -> RankingData:
+    """Read with options that the function, or one that it hands them on to, takes; refuse others."""
+    known = {name for each in (function, *inner) for name in inspect.signature(each).parameters}
+    for name in options:
+        if name not in known:
+            raise BadInput(
+                f"{path.name} is not read with {option(name)}, which is for another kind of file. "
+                "Leave it out."
+            )
+    return function(path, **options)
 
 
 def _read_through_cache(
@@ -246,14 +258,14 @@ def _read_through_cache(
     try:
         key = stored.make_key(files, {**options, "format": name})
     except TypeError:  # an option that has no plain form
-        return _check_options(reader, path, {**options, "progress": progress})
+        return reader(path, **options, progress=progress)
     found = stored.recall(key)
     if found is not None:
         data, said = found
     else:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            data = _check_options(reader, path, {**options, "progress": progress})
+            data = reader(path, **options, progress=progress)
         said = [
             [warning.category.__name__, getattr(warning.message, "marked", str(warning.message))]
             for warning in caught

@@ -1,19 +1,155 @@
-"""Parts of the data by query: at random, by time, or whole groups (sessions, users) together."""
+"""Parts of the data by query, at random, by time or whole groups together; and which queries are alike."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import AnyArray, BadInput, Ints
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Ints,
+    PlacingsWarning,
+    UnknownName,
+    find_missing,
+    number_clusters,
+    option,
+)
 from placings.data.ids import as_ids, number_ids
 
 if TYPE_CHECKING:
     from placings.data.ranking import RankingData
+
+AUTO, QUERY = "auto", "query"
+USER, SESSION = "user_id", "session_id"
+UNITS = {USER: "users", SESSION: "sessions"}  # segments that say which queries are alike, the widest first
+HINT = f"Pass {option('group', value='query')} to deal out queries."
+NOBODY = ("", "unknown")  # what stands in these segments where nothing is known
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Which queries belong together: `codes` `[queries]`, from 0 by first appearance, by the segment `by`."""
+
+    by: str
+    codes: Ints
+
+    @property
+    def count(self) -> int:
+        """How many clusters there are."""
+        return int(self.codes.max()) + 1 if len(self.codes) else 0
+
+    def __str__(self) -> str:
+        return f"{self.count:,} {name_units(self.by)}"
+
+
+def name_units(by: str | None) -> str:
+    """What the clusters of a segment are, in the plural; None is single queries.
+
+    >>> name_units("session_id"), name_units("shop"), name_units(None)
+    ('sessions', "values of 'shop'", 'queries')
+    """
+    return "queries" if by is None else UNITS.get(by, f"values of {by!r}")
+
+
+def find_clusters(data: RankingData | Sequence[RankingData], by: str | None = AUTO) -> Clusters | None:
+    """Which queries are alike, by a segment: those of one user or one session. None: each stands alone.
+
+    `by` is "auto" (the segment `user_id`, or else `session_id`, or else none), the name of a segment, or
+    "query" or None for none. Of several data (folds) all must have the segment; the same id in two of them is
+    one cluster. A query without an id is a cluster by itself; without a user, but in a session that one user
+    alone has, it is this user's, and otherwise its session's. Under "auto" a segment that differs within a
+    query cannot be used, which a warning says; a segment that was named must be the same in all rows.
+
+    >>> from placings.data.ranking import RankingData
+    >>> sessions = {"session_id": ["a", "b", "a"]}
+    >>> data = RankingData.from_arrays([[0], [0], [0]], [0, 1, 0], [1, 2, 3], segments=sessions)
+    >>> found = find_clusters(data)
+    >>> print(found, found.codes)
+    2 sessions [0 1 0]
+    """
+    from placings.data.ranking import RankingData
+
+    parts = [data] if isinstance(data, RankingData) else list(data)
+    if by is None or by == QUERY:
+        return None
+    if by != AUTO:
+        lacking = [part for part in parts if by not in part.segments]
+        if lacking:
+            raise UnknownName("segment to take queries together by", by, [*lacking[0].segments, AUTO, QUERY])
+        return Clusters(by, number_clusters(_name_clusters(parts, by)))
+    for name in UNITS:
+        if parts and all(name in part.segments for part in parts):
+            try:
+                return Clusters(name, number_clusters(_name_clusters(parts, name)))
+            except MixedSegment as error:
+                warnings.warn(
+                    f"{name} cannot tell which queries are alike: {error}", PlacingsWarning, stacklevel=3
+                )
+    return None
+
+
+def _name_clusters(parts: Sequence[RankingData], by: str) -> AnyArray:
+    """The id of each query's cluster, None where there is none."""
+    own = _read_ids(parts, by)
+    if by != USER or not all(SESSION in part.segments for part in parts):
+        return own
+    try:
+        sessions = _read_ids(parts, SESSION)
+    except MixedSegment:
+        return own
+    owners: dict[Any, set[Any]] = {}
+    for user, session in zip(own.tolist(), sessions.tolist(), strict=True):
+        if user is not None and session is not None:
+            owners.setdefault(session, set()).add(user)
+    for place in np.flatnonzero(find_missing(own)):
+        session = sessions[place]
+        found = owners.get(session, set())
+        own[place] = next(iter(found)) if len(found) == 1 else None if session is None else (SESSION, session)
+    return own
+
+
+def _read_ids(parts: Sequence[RankingData], name: str) -> AnyArray:
+    """A segment's value of each query of all parts, as objects; None where nothing is known."""
+    ids = [each for part in parts for each in spread_segment(name, part).tolist()]
+    found = np.empty(len(ids), dtype=object)
+    found[:] = ids
+    gone = find_missing(found)
+    if name in UNITS:
+        gone |= np.array([each in NOBODY for each in ids], dtype=np.bool_)
+    found[gone] = None
+    return found
+
+
+class MixedSegment(BadInput):
+    """A segment whose value differs within a query."""
+
+
+def spread_segment(name: str, data: RankingData) -> AnyArray:
+    """A segment's value of each query; a query whose rows differ is an error, one without rows is None."""
+    column = data.segments[name]
+    filled = data.sizes > 0
+    first: AnyArray = column[data.offsets[:-1][filled]]
+    expected = np.repeat(first, data.sizes[filled])
+    differ = (column != expected) & ~(find_missing(column) & find_missing(expected))
+    if differ.any():
+        row = int(np.flatnonzero(differ)[0])
+        raise MixedSegment(
+            "a segment to slice or group by must be the same in all rows of a query. "
+            f"Query {data.qid.tolist()[row]!r} has {name!r} {expected.tolist()[row]!r} and "
+            f"{column.tolist()[row]!r}. Choose one value for each query, or slice by a function that does."
+        )
+    if filled.all():
+        return first
+    values = np.full(len(data), None, dtype=object)
+    values[filled] = first
+    return values
 
 
 def split_queries(
@@ -30,7 +166,10 @@ def split_queries(
     borders = np.rint(np.cumsum([0.0, *shares]) * len(units)).astype(np.int64)
     if (np.diff(borders) == 0).any():
         dealt = "queries" if group is None else "groups"
-        raise BadInput(f"{len(units)} {dealt} are too few for shares {tuple(shares)}: a part would be empty.")
+        raise BadInput(
+            f"{len(units)} {dealt} are too few for shares {tuple(shares)}: a part would be empty."
+            + ("" if group is None else f" {HINT}")
+        )
     return [_queries_of(units[a:b], codes) for a, b in pairwise(borders)]
 
 
@@ -53,7 +192,10 @@ def fold_queries(
     units, codes = _order_units(data, random_state, by, group)
     pieces = n if by is None else n + least - 1
     if len(units) < pieces:
-        raise BadInput(f"{len(units)} queries or groups are too few for {pieces} parts.")
+        raise BadInput(
+            f"{len(units)} queries or groups are too few for {pieces} parts."
+            + ("" if group is None else f" {HINT}")
+        )
     parts = [_queries_of(piece, codes) for piece in np.array_split(units, pieces)]
     for turn in range(n):
         if by is None:

@@ -26,6 +26,7 @@ from placings.core import (
     Floats,
     Floats32,
     Ints,
+    Joined,
     PlacingsWarning,
     iterate_blocks,
     map_in_order,
@@ -537,7 +538,7 @@ def _say_repeated(path: Path, codes: Ints, qids: AnyArray, lines: Ints, rule: st
         f"{path}:{line}: qid {qid!r} comes back after other queries (so do {int((back > 1).sum())} of "
         f"{len(seen):,}); rows of one qid were joined. Pass {option('repeated_qid', value='error')} to "
         "refuse such files.",
-        PlacingsWarning,
+        Joined,
         stacklevel=3,
     )
 

@@ -34,6 +34,7 @@ from placings.core import (
 )
 from placings.data.checks import check_position
 from placings.data.ranking import PER_ROW, RankingData
+from placings.data.splits import UNITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,7 +182,7 @@ def find_roles(
             chosen["position"] = fits[0]
             said += [f"position={fits[0]!r}"] if features is None else []  # else no feature is lost
             taken.add(fits[0])
-    groups = _choose_segments(schema, segments, recorded, taken)
+    groups = _choose_segments(schema, segments, recorded, taken, keep)
     taken.update(groups.values())
     columns = _choose_features(schema, features, recorded, taken)
     leaks: tuple[str, ...] = ()
@@ -244,16 +245,26 @@ def _is_segment(kind: pa.DataType) -> bool:
 
 
 def _choose_segments(
-    schema: pa.Schema, named: Sequence[str] | None, recorded: Mapping[str, Any], taken: set[str]
+    schema: pa.Schema,
+    named: Sequence[str] | None,
+    recorded: Mapping[str, Any],
+    taken: set[str],
+    keep: Sequence[str],
 ) -> dict[str, str]:
     if named is not None:
         return {column: column for column in named}
     groups = {n: c for n, c in recorded.get("segments", {}).items() if c in schema.names and c not in taken}
     used = taken | _recorded_columns(recorded)
-    fresh = {
-        n: n for n in schema.names if n not in used and n not in groups and _is_segment(schema.field(n).type)
-    }
-    return groups | fresh
+    free = [n for n in schema.names if n not in used and n not in groups]
+    whose = [n for n in free if n not in keep and _is_cluster(schema.field(n))]
+    return groups | {n: n for n in free if n in whose or _is_segment(schema.field(n).type)}
+
+
+def _is_cluster(field: pa.Field) -> bool:
+    """Whether a column of whole numbers says whose search a row is, so which queries belong together."""
+    import pyarrow.types as types
+
+    return field.name in UNITS and types.is_integer(field.type)
 
 
 def _choose_features(
@@ -692,8 +703,9 @@ def from_table(
     a single timestamp column is taken as `time`; one `Guess` warning says all that was guessed.
     A column `position` that counts from 1 is one; `weight` and `propensity` are taken only when named.
     Without `features`, every numeric or boolean column that plays no other part is one, in order, and text
-    columns that play no part become `segments`. But columns whose names say that a ranker must not learn
-    from them (`clicked`, `rank`, `user_id`, …; `placings.data.tables.LEAKS`) are left out with a `LeftOut`
+    columns that play no part become `segments`, as do whole numbers named `user_id` or `session_id`. But
+    columns whose names say that a ranker must not learn from them (`clicked`, `rank`, `visitor_id`, …;
+    `placings.data.tables.LEAKS`) are left out with a `LeftOut`
     warning, except those in `keep`. `item=False`, `position=False`, `time=False` and `segments=()` mean none.
 
     Null and NaN features are missing (NaN); ±inf, a null qid and a null, negative or textual label are

@@ -26,7 +26,6 @@ from .scoring import rank_distribution as rank_distribution
 from .selection import QueryKFold as QueryKFold
 from .selection import scorer as scorer
 from .slices import find_groups as find_groups
-from .slices import spread_segment as spread_segment
 from .spaces import find_space as find_space
 from .trials import weigh_positives as weigh_positives
 from .tuning import METHODS as METHODS

@@ -10,9 +10,11 @@ import numpy as np
 from placings.core import (
     BadInput,
     Floats,
+    Ints,
     UnknownName,
     adjust_holm,
     bootstrap_means,
+    check_count,
     check_share,
     compare_pairs,
     describe_pairs,
@@ -21,9 +23,10 @@ from placings.core import (
     measure_effect,
     option,
 )
-from placings.data import RankingData
+from placings.data import RankingData, find_clusters
 from placings.evaluation.scoring import (
     count_queries,
+    describe_clusters,
     give_scores,
     is_lower_better,
     name_metrics,
@@ -53,13 +56,14 @@ def compare(
     min_items: int = 1,
     slices: Slicings = None,
     random_state: int = 0,
+    cluster: str | None = "auto",
     **options: Any,
 ) -> Comparison:
     """Compare rankers (or scores) on the same queries: differences to one or two baselines, with tests.
 
     `methods` maps a name to what `evaluate` takes, or to a list of such: the same method with several
     seeds. When `data` is a list of folds, each method is a list with one entry a fold, and an entry may be
-    a list of seeds. **The unit is the query**: its values are averaged over seeds first, the queries of
+    a list of seeds. **What is paired is the query**: its values are averaged over seeds first, the queries of
     all folds stand one after the other, and methods are paired query by query. A query that either of a
     pair did not score is left out of their difference; one that a seed did not score is not scored.
 
@@ -71,6 +75,10 @@ def compare(
 
     Intervals are percentile bootstraps over queries that all methods and metrics share. `empty`,
     `min_items`, `slices` and `options` are those of `evaluate`.
+
+    Queries of one user or session are alike: with `cluster` (as in `evaluate`; "auto" finds the segments
+    `user_id` and `session_id`) whole users or sessions are drawn and have their signs flipped, and the
+    t-test's standard error is clustered. Cohen's d is of queries.
 
     >>> data = RankingData.from_arrays([[0.9], [0.8], [0.3], [0.1]], [0, 1, 0, 1], [1, 1, 2, 2])
     >>> x = data.X[:, 0]
@@ -86,7 +94,13 @@ def compare(
     if not folds or not methods:
         raise BadInput("compare needs at least one method and one RankingData. Got none.")
     baselines = check_comparing(
-        methods, metrics, baseline=baseline, second_baseline=second_baseline, test=test, alpha=alpha
+        methods,
+        metrics,
+        baseline=baseline,
+        second_baseline=second_baseline,
+        test=test,
+        alpha=alpha,
+        permutations=permutations,
     )
     rules = {"empty": empty, "min_items": min_items, **options}
     wanted = name_metrics(metrics)
@@ -102,18 +116,25 @@ def compare(
         "permutations": permutations, **rules, "random_state": random_state, "folds": len(folds),
         "seeds": seeds,
     }  # fmt: skip
+    clusters = find_clusters(folds, cluster)
+    codes = None if clusters is None else clusters.codes
+    settings |= describe_clusters(clusters)
     columns = _Columns(per_query, baselines)
-    low, high = bootstrap_means(columns.all, draws=bootstrap, level=level, random_state=random_state)
+    low, high = bootstrap_means(
+        columns.all, draws=bootstrap, level=level, random_state=random_state, clusters=codes
+    )
     means = mean_known(columns.values).reshape(len(per_query), len(names))
     ends = np.stack([low, high], axis=1).tolist()
     intervals = {
         method: {name: (*ends[row * len(names) + place],) for place, name in enumerate(names)}
         for row, method in enumerate(per_query)
     }
-    differences = _test_differences(columns, low, high, settings)
+    differences = _test_differences(columns, low, high, settings, codes)
     counts = count_queries(folds, empty, min_items, options.get("relevant_from"))
     found = [
-        each for group in find_groups(slices, folds) for each in _judge_group(group, per_query, settings)
+        each
+        for group in find_groups(slices, folds)
+        for each in _judge_group(group, per_query, settings, codes)
     ]
     first = names[0]
     return Comparison(
@@ -125,7 +146,7 @@ def compare(
         differences=tuple(differences),
         counts=counts,
         rule=say_counts(counts, per_query, folds, empty, min_items),
-        notes=tuple(list_notes(settings, differences, folds)),
+        notes=tuple(list_notes(settings, differences, folds, counts)),
         settings=settings,
         qids=np.concatenate([fold.qids.astype(object) for fold in folds]),
         fold=np.repeat(np.arange(1, len(folds) + 1), [len(fold) for fold in folds]),
@@ -187,10 +208,12 @@ def check_comparing(
     second_baseline: str | None = None,
     test: str = "randomisation",
     alpha: float = 0.05,
+    permutations: int = 10_000,
     empty: str = "drop",
 ) -> list[str]:
     """The baselines; what `compare` would refuse is refused, before anything is trained or scored."""
     check_share("alpha", alpha)
+    check_count("permutations", permutations, least=1)
     if test not in TESTS:
         raise UnknownName("test", str(test), TESTS)
     if empty not in EMPTY:
@@ -237,16 +260,19 @@ class _Columns:
 
 
 def _test_differences(
-    columns: _Columns, low: Floats, high: Floats, settings: Mapping[str, Any]
+    columns: _Columns, low: Floats, high: Floats, settings: Mapping[str, Any], clusters: Ints | None
 ) -> list[Difference]:
     if not columns.keys:
         return []
     pairs = columns.differences
     count, mean, _ = describe_pairs(pairs)
     tests = {
-        "p_t": compare_pairs(pairs),
+        "p_t": compare_pairs(pairs, clusters=clusters),
         "p_randomisation": flip_signs(
-            pairs, permutations=settings["permutations"], random_state=settings["random_state"]
+            pairs,
+            permutations=settings["permutations"],
+            random_state=settings["random_state"],
+            clusters=clusters,
         ),
     }
     chosen = tests[TESTS[settings["test"]]]
@@ -281,7 +307,10 @@ def _test_differences(
 
 
 def _judge_group(
-    group: Group, per_query: Mapping[str, Mapping[str, Floats]], settings: Mapping[str, Any]
+    group: Group,
+    per_query: Mapping[str, Mapping[str, Floats]],
+    settings: Mapping[str, Any],
+    clusters: Ints | None,
 ) -> list[Slice]:
     chosen = {m: {name: v[group.chosen] for name, v in values.items()} for m, values in per_query.items()}
     columns = _Columns(chosen, settings["baselines"][:1])
@@ -290,6 +319,7 @@ def _judge_group(
         draws=settings["bootstrap"],
         level=settings["level"],
         random_state=settings["random_state"],
+        clusters=None if clusters is None else clusters[group.chosen],
     )
     means, scored = mean_known(columns.all), (~np.isnan(columns.all)).sum(axis=0)
     ends = np.stack([low, high], axis=1).tolist()

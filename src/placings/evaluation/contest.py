@@ -10,15 +10,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 
-from placings.core import BadInput, Floats, PlacingsWarning, check_count, write_atomically, write_json
-from placings.data import RankingData
+from placings.core import BadInput, Floats, Ints, PlacingsWarning, check_count, write_atomically, write_json
+from placings.data import RankingData, find_clusters, name_units
 from placings.evaluation.comparison import check_comparing, compare
 from placings.evaluation.runs import as_plain, fingerprint
 from placings.evaluation.scoring import name_metrics
@@ -58,13 +58,16 @@ def compare_trained(
     random_state: int = 0,
     reading: Mapping[str, Any] | None = None,
     tuner: Tuner | None = None,
+    group: str | None = "auto",
     **comparing: Any,
 ) -> Contest:
     """Fit each ranker on each fold's training part, score its test part, compare over folds and seeds.
 
     `data` is the folder of a known collection (its own folds; all of them unless `folds` says how many), a
     file or a RankingData (then `folds`, 5 unless given, query folds in LETOR's rotation), or a list of
-    `(train, valid, test)`. `rankers` maps names to unfitted rankers, or lists short names ("lightgbm",
+    `(train, valid, test)`. Folds dealt out here keep the queries of one user (segment `user_id`) or session
+    (`session_id`) together, where the data know them; `group` names another segment, "query" deals out single
+    queries. `rankers` maps names to unfitted rankers, or lists short names ("lightgbm",
     "ridge", …). Each is fitted `seeds` times with `random_state`, `random_state + 1`, …; once if it has
     nothing random. With `tune`, so many trials for every ranker on every fold, judged on its validation
     part by `tuning_metric`, choose its parameters first.
@@ -76,11 +79,11 @@ def compare_trained(
     check_count("seeds", seeds, least=1)
     check_count("tune", tune)
     name_metrics([*name_metrics(metrics), tuning_metric])  # before anything is trained
-    parts = read_folds(data, folds, random_state, dict(reading or {}))
+    parts = read_folds(data, folds, random_state, dict(reading or {}), group)
     entrants = rankers if isinstance(rankers, Mapping) else {name: make_ranker(name) for name in rankers}
     if not entrants:
         raise BadInput("rankers must name at least one, such as 'lightgbm'. Got none.")
-    asked = ("baseline", "second_baseline", "test", "alpha", "empty")
+    asked = ("baseline", "second_baseline", "test", "alpha", "permutations", "empty")
     check_comparing(entrants, metrics, **{name: comparing[name] for name in asked if name in comparing})
     as_metric(tuning_metric)
     find_groups(comparing.get("slices"), [test for _, _, test in parts])
@@ -118,6 +121,7 @@ def compare_trained(
                 parameters[name].append(dict(chosen))
     comparing.setdefault("random_state", random_state)
     comparison = compare(scores, [test for _, _, test in parts], metrics, **comparing)
+    comparison = _note_groups(comparison, parts)
     return Contest(comparison, parameters, {name: round(took, 3) for name, took in seconds.items()})
 
 
@@ -126,13 +130,15 @@ def read_folds(
     folds: int | None,
     random_state: int,
     reading: Mapping[str, Any],
+    group: str | None = "auto",
 ) -> list[Fold]:
     """(train, valid, test) of each fold, as the collection publishes them or dealt out by query.
 
-    A collection without a validation part gives a fifth of its training queries for it.
+    A collection without a validation part gives a fifth of its training queries for it. What is dealt out
+    here keeps users or sessions whole (see `find_clusters`, whose `by` is `group`).
     """
     if isinstance(data, RankingData):
-        dealt = data.folds(folds or 5, random_state=random_state, valid=True)
+        dealt = data.folds(folds or 5, random_state=random_state, valid=True, group=_group(data, group))
         return [(train, valid, test) for train, valid, test in dealt]
     if not isinstance(data, str | Path):
         if not data or any(len(fold) != 3 for fold in data):
@@ -142,7 +148,7 @@ def read_folds(
 
     collection = find_collection(data)
     if collection is None:
-        return read_folds(read(data, **reading), folds, random_state, {})
+        return read_folds(read(data, **reading), folds, random_state, {}, group)
     if not collection.folds:
         numbers: list[int | None] = [None]
     else:
@@ -153,9 +159,47 @@ def read_folds(
         if "valid" in collection.splits:
             valid = read(data, fold=number, split="valid", **reading)
         else:
-            train, valid = train.split(0.8, 0.2, random_state=random_state)
+            train, valid = train.split(0.8, 0.2, random_state=random_state, group=_group(train, group))
         found.append((train, valid, test))
     return found
+
+
+def _group(data: RankingData, group: str | None) -> Ints | None:
+    clusters = find_clusters(data, group)
+    return None if clusters is None else clusters.codes
+
+
+def _note_groups(comparison: Comparison, parts: Sequence[Fold]) -> Comparison:
+    """Say which users or sessions stand on both sides of a fold, or that none does."""
+    found = find_shared([(train, test) for train, _, test in parts])
+    if found is None:
+        return comparison
+    by, shared, count = found
+    note = f"Folds: whole {name_units(by)}; none is in training and test at once."
+    if shared:
+        note = (
+            f"Folds: {shared:,} of {count:,} {name_units(by)} are in training and test at once; what was "
+            "learned of them helps there."
+        )
+    return replace(comparison, notes=(*comparison.notes, note))
+
+
+def find_shared(parts: Sequence[tuple[RankingData, RankingData]]) -> tuple[str, int, int] | None:
+    """The segment, and how many of its users or sessions are in training and test, of how many in a test.
+
+    None where training or test know neither users nor sessions.
+    """
+    shared = count = 0
+    by = None
+    for train, test in parts:
+        clusters = find_clusters([train, test])
+        if clusters is None:
+            return None
+        by = clusters.by
+        held = np.unique(clusters.codes[len(train) :])
+        count += len(held)
+        shared += int(np.isin(held, clusters.codes[: len(train)]).sum())
+    return None if by is None else (by, shared, count)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from placings.core import (
     mean_known,
     render_grid,
 )
-from placings.data import Matrix, RankingData
+from placings.data import Matrix, RankingData, find_clusters
 from placings.evaluation.scoring import give_scores, is_lower_better
 from placings.metrics import Metric, sum_by_query
 from placings.metrics import metric as find_metric
@@ -130,8 +130,8 @@ def permute_importance(
 
     With m the metric of a query and m′ the same after shuffling one column, a query's value is the mean of
     `m − m′` over `repeats` shuffles (`m′ − m` for metrics of which less is better), and a feature's
-    is the mean over queries that have an m, with a bootstrap interval over queries. Below 0: shuffling
-    helped.
+    is the mean over queries that have an m, with a bootstrap interval over queries, or over users
+    or sessions where the data know them. Below 0: shuffling helped.
 
     - `within="query"`: values change places among the rows of each query. A query keeps its values, and
       only who has which is lost: what the feature does for the order. A feature that is constant within
@@ -180,7 +180,7 @@ def permute_importance(
     meaning = (
         f"Loss of {chosen} when the feature's values are shuffled among {whom}, mean of {repeats} shuffles."
     )
-    return _with_intervals("permutation", meaning, names, drops)
+    return _with_intervals("permutation", meaning, names, drops, data)
 
 
 KINDS = ("gain", "split", "contributions", "permutation")
@@ -217,13 +217,20 @@ def _weigh_contributions(ranker: Any, data: RankingData) -> Importance:
         sums = np.stack([sum_by_query(column, part.offsets) for column in dense.T])
         per_query[:, filled[start : start + 512]] = sums / part.sizes
     meaning = "Mean of |contribution to the score| over the rows of a query, then over queries."
-    return _with_intervals("contributions", meaning, tuple(names), per_query)
+    return _with_intervals("contributions", meaning, tuple(names), per_query, data)
 
 
-def _with_intervals(kind: str, meaning: str, names: tuple[str, ...], per_query: Floats) -> Importance:
+def _with_intervals(
+    kind: str, meaning: str, names: tuple[str, ...], per_query: Floats, data: RankingData
+) -> Importance:
+    """Means over queries and their intervals, over users or sessions where the data know them."""
     means = mean_known(per_query.T)
     order = np.argsort(-means, kind="stable")
-    low, high = bootstrap_means(per_query.T, draws=1000, level=0.95, random_state=0)
+    clusters = find_clusters(data)
+    codes = None if clusters is None else clusters.codes
+    low, high = bootstrap_means(per_query.T, draws=1000, level=0.95, random_state=0, clusters=codes)
+    if clusters is not None:
+        meaning += f" Intervals resample {clusters}, {data.n_queries:,} queries."
     return Importance(
         kind, meaning, tuple(names[place] for place in order), means[order], low[order], high[order],
         per_query[order],

@@ -24,8 +24,9 @@ from placings.core import (
     render_grid,
     write_json,
 )
-from placings.data import RankingData
+from placings.data import Clusters, RankingData, find_clusters, name_units
 from placings.evaluation.slices import (
+    SMALL,
     Group,
     Slice,
     Slicings,
@@ -123,7 +124,10 @@ class Evaluation:
     def _say_bootstrap(self) -> tuple[str, ...]:
         if not self.settings["bootstrap"]:
             return ()
-        return (say_bootstrap(self.settings),)
+        return (
+            say_bootstrap(self.settings),
+            *say_clusters(self.settings, self.counts, "Intervals"),
+        )
 
     def _find(self, name: str) -> str:
         if name not in self.means:
@@ -142,6 +146,7 @@ def evaluate(
     min_items: int = 1,
     slices: Slicings = None,
     random_state: int = 0,
+    cluster: str | None = "auto",
     **options: Any,
 ) -> Evaluation:
     """Judge a ranker, or scores, on data: the mean of each metric over queries, with its interval.
@@ -155,6 +160,10 @@ def evaluate(
     fewer than `min_items` rows is left out. If no query is left a mean is NaN, and the rule says why.
     `slices` asks for groups of queries as well (see `placings.evaluation.slices.find_groups`).
 
+    Queries of one user or one session are alike, and intervals that take them as independent are too narrow.
+    `cluster` says what is drawn: "auto" (users where the data have a segment `user_id`, else sessions where
+    they have `session_id`, else queries), a segment's name, or None or "query" for single queries.
+
     >>> data = RankingData.from_arrays([[0.9], [0.8], [0.3]], [0, 1, 0], [1, 1, 2])
     >>> result = evaluate(data.X[:, 0], data, ["mrr", "ndcg@10"])
     >>> result["mrr"], result.counts["scored"]
@@ -167,14 +176,18 @@ def evaluate(
     settings = {"empty": empty, "min_items": min_items}
     values = measure(wanted, scores, data.y, data.offsets, **settings, **options)
     matrix = stack_columns(values)
-    low, high = bootstrap_means(matrix, draws=bootstrap, level=level, random_state=random_state)
+    clusters = find_clusters(data, cluster)
+    codes = None if clusters is None else clusters.codes
+    resampling: dict[str, Any] = {"draws": bootstrap, "level": level, "random_state": random_state}
+    low, high = bootstrap_means(matrix, clusters=codes, **resampling)
     counts = count_queries([data], empty, min_items, options.get("relevant_from"))
     asked = {"bootstrap": bootstrap, "level": level, **settings, "random_state": random_state, **options}
+    asked |= describe_clusters(clusters)
     first = next(iter(values))
     found = [
         each
         for group in find_groups(slices, [data])
-        for each in _judge_group(group, values, bootstrap, level, random_state)
+        for each in _judge_group(group, values, codes, resampling)
     ]
     return Evaluation(
         per_query=values,
@@ -347,17 +360,33 @@ def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str
 
 def say_bootstrap(settings: Mapping[str, Any]) -> str:
     """How the intervals came about."""
+    over = name_units(settings.get("cluster"))
     return (
-        f"Intervals: {settings['level']:.0%}, percentile bootstrap over queries, {settings['bootstrap']:,} "
-        f"draws, seed {settings['random_state']}."
+        f"Intervals: {settings['level']:.0%}, percentile bootstrap over {over}, "
+        f"{settings['bootstrap']:,} draws, seed {settings['random_state']}."
     )
 
 
+def describe_clusters(clusters: Clusters | None) -> dict[str, Any]:
+    """What was resampled, as settings: the segment and its number of clusters; nothing for single queries."""
+    return {} if clusters is None else {"cluster": clusters.by, "clusters": clusters.count}
+
+
+def say_clusters(settings: Mapping[str, Any], counts: Mapping[str, int], what: str) -> tuple[str, ...]:
+    """Which unit was resampled, where it is not the query."""
+    if "cluster" not in settings:
+        return ()
+    count, units = settings["clusters"], name_units(settings["cluster"])
+    few = f" Fewer than {SMALL} {units}: look, but do not conclude." if count < SMALL else ""
+    return (f"{what} resample {count:,} {units}, {counts['queries']:,} queries.{few}",)
+
+
 def _judge_group(
-    group: Group, values: Mapping[str, Floats], bootstrap: int, level: float, random_state: int
+    group: Group, values: Mapping[str, Floats], codes: Ints | None, resampling: Mapping[str, Any]
 ) -> list[Slice]:
     matrix = stack_columns(values)[group.chosen]
-    low, high = bootstrap_means(matrix, draws=bootstrap, level=level, random_state=random_state)
+    own = None if codes is None else codes[group.chosen]
+    low, high = bootstrap_means(matrix, clusters=own, **resampling)
     means = mean_known(matrix)
     scored = (~np.isnan(matrix)).sum(axis=0)
     return [

@@ -11,7 +11,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from placings.core import BadInput, Floats, Ints, as_vector
-from placings.data import RankingData, as_ids, check_weight, number_ids, order_by_query
+from placings.data import RankingData, as_ids, check_weight, find_clusters, number_ids, order_by_query
 from placings.evaluation.scoring import predict_lists
 from placings.metrics import Metric, metric
 
@@ -119,7 +119,9 @@ class QueryKFold(BaseCrossValidator):  # type: ignore[misc]
 
     Takes `qid` by metadata routing, or `groups` where routing is off; rows may come in any order. Queries
     are dealt out in the order in which they first appear, or shuffled by `random_state`; folds differ by at
-    most one query.
+    most one query. Of a RankingData that knows its users or sessions (segments `user_id`, `session_id`) these
+    are dealt out whole; `group` names another segment, "query" deals out single queries. For arrays, pass
+    `groups` in place of `qid`.
 
     >>> for train, test in QueryKFold(2).split([[0]] * 5, qid=["a", "b", "a", "c", "b"]):
     ...     print(train, test)
@@ -129,7 +131,14 @@ class QueryKFold(BaseCrossValidator):  # type: ignore[misc]
 
     __metadata_request__split: ClassVar[dict[str, Any]] = {"qid": True, "groups": True}
 
-    def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: int | None = None) -> None:
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: int | None = None,
+        group: str | None = "auto",
+    ) -> None:
         if isinstance(n_splits, bool) or not isinstance(n_splits, int | np.integer) or n_splits < 2:
             raise BadInput(f"n_splits must be a whole number of 2 or more. Got {n_splits!r}.")
         if random_state is not None and not shuffle:
@@ -137,6 +146,7 @@ class QueryKFold(BaseCrossValidator):  # type: ignore[misc]
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
+        self.group = group
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, *, qid: Any = None) -> int:
         """How many folds there are."""
@@ -147,7 +157,8 @@ class QueryKFold(BaseCrossValidator):  # type: ignore[misc]
     ) -> Iterator[tuple[Ints, Ints]]:
         """Rows to train on and rows to test on, `n_splits` times, each in row order."""
         if isinstance(X, RankingData) and qid is None and groups is None:
-            qid = X.qid
+            clusters = find_clusters(X, self.group)
+            qid = X.qid if clusters is None else np.repeat(clusters.codes, X.sizes)
         if qid is not None and groups is not None:
             raise BadInput("pass qid or groups, not both.")
         given = groups if qid is None else qid

@@ -16,13 +16,14 @@ from placings.core import (
     Grid,
     Ints,
     UnknownName,
+    find_missing,
     format_difference,
     format_interval,
     format_mean,
     format_number,
     render_grid,
 )
-from placings.data import RankingData
+from placings.data import RankingData, spread_segment
 from placings.metrics import count_by_query
 
 SMALL = 20  # a slice with fewer scored queries is flagged: its interval is a guess about a guess
@@ -148,29 +149,8 @@ def _take_named(name: str, data: RankingData) -> AnyArray:
     raise UnknownName("segment or slicing", name, [*data.segments, *READY])
 
 
-def spread_segment(name: str, data: RankingData) -> AnyArray:
-    """A segment's value of each query; a query whose rows differ is an error, one without rows is None."""
-    column = data.segments[name]
-    filled = data.sizes > 0
-    first = column[data.offsets[:-1][filled]]
-    expected = np.repeat(first, data.sizes[filled])
-    differ = (column != expected) & ~(_is_missing(column) & _is_missing(expected))
-    if differ.any():
-        row = int(np.flatnonzero(differ)[0])
-        raise BadInput(
-            "a segment to slice by must be the same in all rows of a query. "
-            f"Query {data.qid.tolist()[row]!r} has {name!r} {expected.tolist()[row]!r} and "
-            f"{column.tolist()[row]!r}. Slice by a function that chooses one value."
-        )
-    if filled.all():
-        return first
-    values = np.full(len(data), None, dtype=object)
-    values[filled] = first
-    return values
-
-
 def _group_values(by: str, values: AnyArray) -> list[Group]:
-    missing = _is_missing(values)
+    missing = find_missing(values)
     known = values[~missing]
     kinds = {type(value) for value in known.tolist()} if known.dtype.kind == "O" else set()
     if kinds and kinds <= {int, float}:
@@ -208,16 +188,6 @@ def _name_value(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return format_number(float(value), 6) if isinstance(value, float | np.floating) else str(value)
-
-
-def _is_missing(values: AnyArray) -> Bools:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "O":
-        return np.array([value is None or value != value for value in values.tolist()], dtype=np.bool_)
-    return np.zeros(len(values), dtype=np.bool_)
 
 
 def order_worst_first(slices: Sequence[Slice], first_metric: str, lower: bool) -> list[Slice]:

@@ -98,10 +98,10 @@ def _connect(storage: str | Path) -> BaseStorage:
 
 
 def _refuse_other(name: str, storage: object, stored: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    other = [fact for fact in facts if stored.get(fact) != facts[fact]]
+    other = [fact for fact in {**facts, **stored} if stored.get(fact) != facts.get(fact)]
     if other:
         shown = "; ".join(
-            f"{fact} was {_sketch(stored.get(fact))}, is {_sketch(facts[fact])}" for fact in other
+            f"{fact} was {_sketch(stored.get(fact))}, is {_sketch(facts.get(fact))}" for fact in other
         )
         raise BadInput(
             f"study {name!r} in {storage} was made with something else: {shown}. Its trials cannot be "

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from placings.core import BadInput, Floats, PlacingsError, PlacingsWarning, count_threads
-from placings.data import RankingData, load_arrays, save_arrays
+from placings.data import RankingData, find_clusters, load_arrays, save_arrays
 from placings.evaluation.spaces import apply_values
 from placings.metrics import measure
 from placings.rankers import POSITIVE_WEIGHT, Ranker, Value
@@ -55,6 +55,7 @@ class Task:
     metric: str
     empty: str
     seed: int
+    group: str | None = "auto"
 
     def judge(self, values: Mapping[str, Value]) -> Generator[float, None, None]:
         """Fit on each fold's training part and give the mean over all held-out queries so far.
@@ -88,7 +89,9 @@ class Task:
     def _parts(self) -> Iterator[tuple[RankingData, ...]]:
         if self.valid is not None:
             return iter([(self.train, self.valid)])
-        return self.train.folds(self.folds, random_state=self.seed)
+        clusters = find_clusters(self.train, self.group)
+        together = None if clusters is None else clusters.codes
+        return self.train.folds(self.folds, random_state=self.seed, group=together)
 
 
 def weigh_positives(data: RankingData, weight: float) -> RankingData:
@@ -220,6 +223,7 @@ def describe_task(task: Task) -> dict[str, Any]:
     return {
         "path": sys.path, "module": kind.__module__, "class": kind.__qualname__, "settings": settings,
         "folds": task.folds, "metric": task.metric, "empty": task.empty, "seed": task.seed,
+        "group": task.group,
     }  # fmt: skip
 
 
@@ -245,7 +249,7 @@ def serve_trials(folder: Path) -> None:
     kind = getattr(import_module(setting["module"]), setting["class"])
     train = read_part(folder / "train")
     assert train is not None
-    how = {name: setting[name] for name in ("folds", "metric", "empty", "seed")}
+    how = {name: setting[name] for name in ("folds", "metric", "empty", "seed", "group")}
     task = Task(kind(**setting["settings"]), train, read_part(folder / "valid"), **how)
     for line in iter(sys.stdin.readline, ""):
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placings.core import BadInput, MissingExtra, PlacingsError, UnknownName, check_count
-from placings.data import RankingData
+from placings.data import RankingData, find_clusters, name_units
 from placings.evaluation.runs import fingerprint, write_text
 from placings.evaluation.spaces import (
     apply_values,
@@ -207,6 +207,7 @@ class Tuning:
     seed: int
     study: str
     trials: tuple[TrialRow, ...] = field(default=())
+    group: str | None = None  # the segment whose users or sessions the folds keep whole
 
     @property
     def best(self) -> TrialRow:
@@ -246,6 +247,7 @@ class Tuning:
             "method": self.method,
             "seed": self.seed,
             "study": self.study,
+            **({} if self.group is None else {"group": self.group}),
             "space": describe_space(self.space),
             "trials": [{**vars(row), "params": dict(row.params)} for row in self.trials],
         }
@@ -303,7 +305,9 @@ class Tuning:
         """One sentence: how many trials there were and how they ended."""
         states = [row.state for row in self.trials]
         parts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-        return f"{len(states)} trials ({parts}), method {self.method}, seed {self.seed}, empty={self.empty!r}"
+        dealt = "" if self.group is None else f", folds of whole {name_units(self.group)}"
+        how = f"method {self.method}, seed {self.seed}, empty={self.empty!r}{dealt}"
+        return f"{len(states)} trials ({parts}), {how}"
 
     def __repr__(self) -> str:
         return f"Tuning of {type(self.ranker).__name__}: {self.summary()}\n{self.table()}"
@@ -327,11 +331,14 @@ def tune(
     progress: bool = False,
     random_state: int | None = None,
     empty: str = "drop",
+    group: str | None = "auto",
 ) -> Tuning:
     """Search for the parameters with the best mean of `metric` over held-out queries.
 
     A trial is judged on `valid`, or without it over `folds` query folds of `train`: the mean is over all
-    held-out queries, those with nothing relevant counted as `empty` says. `method` is "tpe" (Optuna's
+    held-out queries, those with nothing relevant counted as `empty` says. Folds keep the queries of one user
+    (segment `user_id`) or session (`session_id`) together, where the data know them; `group` names another
+    segment, "query" deals out single queries. `method` is "tpe" (Optuna's
     default), "random" or "grid" (all combinations in a seeded order, or the first `trials` of them). TPE
     and random search begin with the ranker's own values. `space` is a preset's name or a mapping; see
     `spaces`. After each fold but the last a trial below the median of the others there is pruned.
@@ -369,6 +376,9 @@ def tune(
         "train": fingerprint(train),
         "valid": None if valid is None else fingerprint(valid),
     }
+    clusters = None if valid is not None else find_clusters(train, group)
+    if clusters is not None:
+        key["group"] = clusters.by
     with quiet_optuna() as optuna, ExitStack() as stack:
         lower = chosen.lower_is_better
         opened, seed = open_study(storage, study, key, maximize=not lower, seed=random_state)
@@ -376,7 +386,9 @@ def tune(
         if "random_state" in start.get_params(deep=False) and start.get_params()["random_state"] is None:
             start = apply_values(start, {"random_state": seed})
         drop_dead(opened)
-        task = Task(start, train, valid, folds, str(chosen), empty, seed)
+        task = Task(
+            start, train, valid, folds, str(chosen), empty, seed, None if clusters is None else clusters.by
+        )
         missing = wanted - len(list_counted(opened))
         search = Search(opened, Planner(method, wide, own, seed), wanted, task.steps, timeout)
         if progress and missing > 0:
@@ -386,7 +398,10 @@ def tune(
         elif missing > 0:
             search.run(task)
         rows = collect_rows(opened)
-        found = Tuning(start, str(chosen), not lower, empty, method, wide, seed, opened.study_name, rows)
+        found = Tuning(
+            start, str(chosen), not lower, empty, method, wide, seed, opened.study_name, rows,
+            None if clusters is None else clusters.by,
+        )  # fmt: skip
     if not any(row.state == "complete" for row in rows):
         raise AllTrialsFailed(_describe_failure(start, rows))
     return found

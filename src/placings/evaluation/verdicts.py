@@ -24,7 +24,7 @@ from placings.core import (
     write_json,
 )
 from placings.data import RankingData
-from placings.evaluation.scoring import is_lower_better, say_bootstrap, say_rule
+from placings.evaluation.scoring import is_lower_better, say_bootstrap, say_clusters, say_rule
 from placings.evaluation.slices import Slice, describe_slice, render_slices
 
 BETTER, WORSE = ("†", "‡"), ("▼", "▽")  # than the first baseline, than the second
@@ -208,7 +208,10 @@ def say_counts(
 
 
 def list_notes(
-    settings: Mapping[str, Any], differences: Sequence[Difference], folds: Sequence[RankingData]
+    settings: Mapping[str, Any],
+    differences: Sequence[Difference],
+    folds: Sequence[RankingData],
+    counts: Mapping[str, int],
 ) -> list[str]:
     notes = []
     seeds = settings["seeds"]
@@ -221,6 +224,9 @@ def list_notes(
         notes.append(f"{repeated} query ids stand in several folds; they are counted as different queries.")
     if settings["bootstrap"]:
         notes.append(say_bootstrap(settings))
+    if settings["bootstrap"] or differences:
+        what = " and ".join(["Intervals"] * bool(settings["bootstrap"]) + ["tests"] * bool(differences))
+        notes += say_clusters(settings, counts, what[0].upper() + what[1:])
     for place, baseline in enumerate(settings["baselines"]):
         notes.append(
             f"{BETTER[place]} significantly better than {baseline}, {WORSE[place]} significantly worse."

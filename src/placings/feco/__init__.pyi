@@ -17,7 +17,6 @@ from .history import FILE as FILE
 from .history import History as History
 from .history import open_history as open_history
 from .history import update_history as update_history
-from .intervals import wilson_interval as wilson_interval
 from .limits import adopt_rules as adopt_rules
 from .limits import find_finished as find_finished
 from .limits import make_limits as make_limits

@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from placings.core import BadInput, Bools, Floats, Ints
+from placings.core import BadInput, Bools, Floats, Ints, control_discoveries
 from placings.data import need_library
 from placings.feco.baselines import Baseline, Grid, estimate_baseline, make_grid, parse_time
 from placings.feco.runbook import COMMAND
@@ -69,25 +68,6 @@ class AlertSettings:
             )
         if self.mild_windows > self.of_windows or self.min_weeks > self.weeks:
             raise BadInput("mild_windows must be at most of_windows, and min_weeks at most weeks.")
-
-
-def control_discoveries(p_values: ArrayLike) -> Floats:
-    """Benjamini–Hochberg q-values: flag what is at most α, and about a share α of the flags are false.
-
-    The i-th smallest of m becomes `min over j ≥ i of min(1, m · p_j / j)`. Any shape; NaN stays NaN and is
-    not counted in m.
-
-    >>> control_discoveries([0.01, 0.04, 0.03])  # 3 · 0.01 / 1; then 3 · 0.04 / 3 for both others
-    array([0.03, 0.04, 0.04])
-    """
-    given = np.asarray(p_values, dtype=np.float64)
-    flat = given.ravel()
-    known = np.flatnonzero(~np.isnan(flat))
-    order = known[np.argsort(flat[known], kind="stable")[::-1]]  # the largest first
-    factors = len(order) / np.arange(len(order), 0, -1)
-    adjusted = np.full(flat.shape, np.nan)
-    adjusted[order] = np.minimum.accumulate(np.minimum(factors * flat[order], 1.0))
-    return adjusted.reshape(given.shape)
 
 
 # -- judging ------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ from placings.core import (
     flip_signs,
     format_interval,
     format_mean,
+    judge_replicates,
     mean_known,
+    percentile_interval,
     render_grid,
 )
 from placings.evaluation import BETTER, WORSE, Importance, is_lower_better
@@ -295,7 +297,9 @@ def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[Lo
     pairs = np.concatenate(parts, axis=1)  # [queries, effects × metrics]
     if asked["callable"]:
         replicates = np.stack([each.replicates[n] for each in effects for n in names], axis=1)
-        low, high, p = _read_replicates(np.tile(signs, len(effects)) * replicates, asked["level"])
+        losses_drawn = np.tile(signs, len(effects)) * replicates
+        low, high = percentile_interval(losses_drawn, asked["level"])
+        p = judge_replicates(losses_drawn)
         counts = np.repeat([each.units for each in effects], len(names))
     else:
         resampling = {"draws": asked["bootstrap"], "random_state": asked["random_state"]}
@@ -319,17 +323,6 @@ def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[Lo
                 )
             )  # fmt: skip
     return losses
-
-
-def _read_replicates(replicates: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Percentile interval and two-sided p-value of bootstrapped losses `[bootstrap, columns]`."""
-    if not len(replicates):
-        nothing = np.full(replicates.shape[1], np.nan)
-        return nothing, nothing, nothing
-    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    size = 1 + len(replicates)
-    below, above = (1 + (replicates <= 0.0).sum(axis=0)) / size, (1 + (replicates >= 0.0).sum(axis=0)) / size
-    return low, high, np.minimum(1.0, 2.0 * np.minimum(below, above))
 
 
 def _is_loss(name: str, asked: Mapping[str, Any]) -> bool:

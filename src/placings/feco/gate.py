@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from placings.core import BadInput, Cell, Grid, Shown, UnknownName, render_grid
+from placings.core import BadInput, Cell, Grid, Shown, UnknownName, render_grid, wilson_interval
 from placings.data import RankingData
 from placings.feco.alerts import name_segment, name_some, say_time
-from placings.feco.intervals import wilson_interval
 from placings.feco.limits import (
     Limit,
     Limits,

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, Cell, Floats, Grid, PlacingsWarning, UnknownName, render_grid
+from placings.core import (
+    BadFile,
+    BadInput,
+    Cell,
+    Floats,
+    Grid,
+    PlacingsWarning,
+    UnknownName,
+    render_grid,
+    wilson_interval,
+)
 from placings.data import RankingData
 from placings.feco.alerts import name_segment, name_some
-from placings.feco.intervals import wilson_interval
 from placings.feco.rules import LEARNED, NON_ZERO, Rule, check_rule
 from placings.feco.score import Coverage, draw_bar
 

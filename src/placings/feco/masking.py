@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Ints, UnknownName, option
+from placings.core import AnyArray, BadInput, Bools, Floats, Ints, UnknownName, option, wilson_interval
 from placings.data import COVERAGE_RULES, Matrix, RankingData
 from placings.metrics import count_by_query
 
@@ -215,7 +215,7 @@ def split_units(units: Units, by: Sequence[str]) -> list[Segment]:
 
     A segment of events must be the same in all rows of each event.
     """
-    from placings.evaluation import spread_segment
+    from placings.data import spread_segment
 
     data = units.data
     columns = []
@@ -263,7 +263,7 @@ def summarise_coverage(
             count, there = int(segment.chosen.sum()), int((covered & segment.chosen).sum())
             share = there / count if count else float("nan")
             size = count if unit == "event" else count_events(data, segment.chosen)
-            low, high = bound_share(share, size)
+            low, high = (float(end) for end in wilson_interval(share * size, size))
             rows.append((name, *segment.key, share, low, high, count, there))
     header = ["feature", *columns, "coverage", "low", "high", "events", "covered"]
     return pandas.DataFrame(rows, columns=header)
@@ -277,19 +277,6 @@ def count_events(data: RankingData, rows: Bools) -> int:
 def name_segments(by: str | Sequence[str] | None) -> list[str]:
     """The segment columns as a list."""
     return [] if by is None else [by] if isinstance(by, str) else list(by)
-
-
-def bound_share(share: float, size: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's interval of a share of `size` independent units.
-
-    >>> [round(end, 4) for end in bound_share(0.5, 100)]
-    [0.4038, 0.5962]
-    """
-    if not size or np.isnan(share):
-        return float("nan"), float("nan")
-    middle = (share + z * z / (2 * size)) / (1 + z * z / size)
-    half = z * np.sqrt(share * (1 - share) / size + z * z / (4 * size * size)) / (1 + z * z / size)
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 # -- scoring under a mask ---------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from placings.core import (
-    CHUNK,
     BadInput,
     Cell,
     Floats,
@@ -18,7 +17,9 @@ from placings.core import (
     check_share,
     format_difference,
     format_interval,
+    percentile_interval,
     render_grid,
+    resample_means,
     write_json,
 )
 from placings.data import RankingData
@@ -38,6 +39,7 @@ from placings.feco.subjects import Subject, resolve_features, weigh_features
 from placings.metrics import metric as find_metric
 
 GRID = tuple(step / 10 for step in range(11))
+STREAM = 2  # of the seed: other draws than those of masks and of a callable metric
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,8 @@ def correlate_coverage(
             raise BadInput(f"no query of the test data has a {judge}: nothing is relevant.")
         share = np.array(coverages)
         means = values.mean(axis=0)
-        resampled = correlate_rows(share, resample_means(values, bootstrap, seed))
-        low, high = bound_known(resampled, level)
+        resampled = correlate_rows(share, resample_means(values, bootstrap, [seed, STREAM]))
+        low, high = (float(end) for end in percentile_interval(resampled, level))
         both = correlate(share, means)
         slope = 0.0 if np.isnan(both) else 0.01 * float(np.polyfit(share, means, 1)[0])
         found.append(Correlation(name, str(judge), both, low, high, correlate_ranks(share, means), slope))
@@ -233,8 +235,9 @@ def relate_importance(
     weights = np.array([found.importance[each.feature] for each in losses])
     lost = np.array([each.lost for each in losses])
     settings = found.settings
-    means = resample_means(columns, settings["bootstrap"], settings["random_state"])
-    low, high = bound_known(correlate_rows(rank_values(weights), rank_values(means)), settings["level"])
+    means = resample_means(columns, settings["bootstrap"], [settings["random_state"], STREAM])
+    resampled = correlate_rows(rank_values(weights), rank_values(means))
+    low, high = (float(end) for end in percentile_interval(resampled, settings["level"]))
     from placings.data import need_library
 
     pairs = need_library("pandas", "relate_importance").DataFrame(
@@ -251,23 +254,6 @@ def relate_importance(
 
 
 # -- numbers ------------------------------------------------------------------------------------------
-
-
-def resample_means(values: Floats, draws: int, seed: int) -> Floats:
-    """Means of the columns of `[queries, columns]` over queries drawn with replacement `[draws, columns]`."""
-    parts = [counts @ values / len(values) for counts in resample_counts(len(values), draws, seed)]
-    return np.concatenate(parts) if parts else np.empty((0, values.shape[1]))
-
-
-def resample_counts(queries: int, draws: int, seed: int) -> Iterator[Floats]:
-    """How often each query is drawn, `[some draws, queries]` at a time."""
-    rng = np.random.default_rng([seed, 2])
-    step = max(1, CHUNK // max(queries, 1))
-    for start in range(0, draws, step):
-        rows = min(step, draws - start)
-        picked = rng.integers(0, queries, size=(rows, queries)) + queries * np.arange(rows)[:, None]
-        counts = np.bincount(picked.ravel(), minlength=rows * queries)
-        yield counts.reshape(rows, queries).astype(np.float64)
 
 
 def correlate(first: Floats, second: Floats) -> float:
@@ -302,12 +288,3 @@ def rank_values(values: Floats) -> Floats:
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(values, axis=-1), dtype=np.float64)
-
-
-def bound_known(values: Floats, level: float) -> tuple[float, float]:
-    """The middle `level` of what is known; (NaN, NaN) of nothing."""
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return float("nan"), float("nan")
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

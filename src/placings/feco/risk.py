@@ -23,11 +23,13 @@ from placings.core import (
     adjust_holm,
     check_count,
     check_share,
+    draw_counts,
     format_difference,
     format_interval,
     format_mean,
     mean_known,
     option,
+    percentile_interval,
     render_grid,
 )
 from placings.data import RankingData
@@ -48,7 +50,7 @@ from placings.feco.masking import (
     split_units,
     take_column,
 )
-from placings.feco.relations import bound_known, resample_counts
+from placings.feco.relations import STREAM
 from placings.feco.subjects import Subject
 from placings.metrics import Metric, count_by_query
 from placings.metrics import metric as find_metric
@@ -550,14 +552,15 @@ def _replicate(
     weights = np.maximum([float(mean_known(losses[case.feature][:, None])[0]) for case in cases], 0.0)
     rng = np.random.default_rng([bench.seed, 3])
     means: list[Floats] = []
-    for counts in resample_counts(bench.data.n_queries, bootstrap, bench.seed):
+    for counts in draw_counts(bench.data.n_queries, bootstrap, [bench.seed, STREAM]):
         drawn = counts[:, scored]
         sums = drawn @ matrix / np.maximum(drawn.sum(axis=1, keepdims=True), 1.0)  # [draws, features + 1]
         factors = np.stack([case.rescale(counts, rng) for case in cases], axis=1)  # [draws, features]
         every = factors @ weights / weights.sum() if weights.sum() > 0.0 else np.ones(len(counts))
         means.append(sums * np.column_stack([factors, every]))
     found = np.concatenate(means)
-    return {name: bound_known(found[:, place], level) for place, name in enumerate([*losses, TOTAL])}
+    low, high = percentile_interval(found, level)
+    return dict(zip([*losses, TOTAL], zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
 
 def _expose(

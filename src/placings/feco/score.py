@@ -20,12 +20,14 @@ from placings.core import (
     PlacingsWarning,
     Shown,
     UnknownName,
+    cluster_interval,
+    find_quantile,
     option,
     render_grid,
+    wilson_interval,
 )
 from placings.data import Engine, Source, Table, opened
 from placings.feco.choices import Choice, check_column, choose_features
-from placings.feco.intervals import cluster_interval, find_quantile, wilson_interval
 from placings.feco.rules import (
     LEARNED,
     Rule,

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, Floats, option
+from placings.core import BadInput, Floats, option, wilson_interval
 from placings.data import need_library
 from placings.feco.alerts import name_some, say_time
 from placings.feco.baselines import as_frame, find_segment_columns, make_grid, parse_time, to_utc
-from placings.feco.intervals import wilson_interval
 
 if TYPE_CHECKING:
     import pandas as pd

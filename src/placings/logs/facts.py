@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Ints, MissingExtra, as_utc
+from placings.core import AnyArray, BadInput, Estimate, Floats, Ints, MissingExtra, as_utc, estimate_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,16 +27,6 @@ USED = (
 EARTH = 6371.0088  # kilometres, the mean radius
 NONE = "(none)"
 OTHER = "(others)"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean, its 95 % interval and how many values stand behind it."""
-
-    mean: float
-    low: float
-    high: float
-    count: int
 
 
 def clean_rows(rows: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -104,38 +93,6 @@ def gather_searches(rows: pd.DataFrame) -> pd.DataFrame:
     }
     found |= {name: head[name].to_numpy() for name in (*SEGMENTS, "outcome") if name in rows}
     return build_frame(found)
-
-
-def estimate_mean(values: AnyArray, clusters: Any = None) -> Estimate:
-    """The mean and its 95 % interval, `mean ± t · s`, with what belongs to one cluster moving together.
-
-    `s² = C/(C − 1) · Σ_c (Σ_{i in c} (x_i − mean))² / n²` over C clusters, t with C − 1 degrees of freedom;
-    without clusters, or one value in each, s is the usual sd/√n. NaN values are left out. Without a value
-    all is NaN; from one cluster the interval is NaN.
-
-    >>> found = estimate_mean(np.array([1.0, 0.0, 1.0, 0.0]))
-    >>> found.mean, round(found.high, 4)  # 0.5 + 3.1824 · 0.57735/2
-    (0.5, 1.4187)
-    """
-    from scipy.special import stdtrit
-
-    given = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(given)
-    kept = given[known]
-    if not len(kept):
-        return Estimate(math.nan, math.nan, math.nan, 0)
-    mean = float(kept.mean())
-    rest = kept - mean
-    if clusters is not None:
-        names = np.asarray(clusters, dtype=object)[known]
-        codes = need_pandas().factorize(names, use_na_sentinel=False)[0]
-        rest = np.bincount(codes, weights=rest).astype(np.float64)
-    groups = len(rest)
-    if groups < 2:
-        return Estimate(mean, math.nan, math.nan, len(kept))
-    spread = math.sqrt(groups / (groups - 1) * float((rest**2).sum())) / len(kept)
-    reach = float(stdtrit(groups - 1, 0.975)) * spread
-    return Estimate(mean, mean - reach, mean + reach, len(kept))
 
 
 def estimate_mrr(searches: pd.DataFrame) -> Estimate:

@@ -17,6 +17,7 @@ from .pages import write_result_page as write_result_page
 from .places_page import list_verdict as list_verdict
 from .places_page import say_history as say_history
 from .places_page import say_same as say_same
+from .places_page import say_sessions as say_sessions
 from .places_page import say_steps as say_steps
 from .places_page import write_places_page as write_places_page
 from .tuning_figures import draw_tuning as draw_tuning

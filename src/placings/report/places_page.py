@@ -131,6 +131,14 @@ def say_steps(result: Mapping[str, Any]) -> str:
     )
 
 
+def say_sessions(result: Mapping[str, Any]) -> str:
+    """What intervals and p-values stand on, where the log knows sessions; "" where it does not."""
+    counts = result.get("counts", {})
+    if not counts.get("test_sessions"):
+        return ""
+    return f"Intervals and p resample {counts['test_sessions']:,} sessions, {counts['test']:,} searches."
+
+
 def say_same(rows: Sequence[Mapping[str, Any]], engine: str = "engine") -> str:
     """Which models gave the engine's own order: a difference of 0 everywhere is no result of theirs."""
     names = [
@@ -405,7 +413,7 @@ def _show_models(
 ) -> dict[str, Any]:
     truth = knows_truth(result)
     ladder = figures.draw_ladder(models, truth=truth, ceiling=result.get("oracle"), engine=ENGINE)
-    caption = "95 % intervals over searches."
+    caption = f"95 % intervals over {'sessions' if say_sessions(result) else 'searches'}."
     if result.get("oracle") is not None:
         caption += " Ceiling: the true target first wherever the engine found it at all."
     text = ""
@@ -415,7 +423,7 @@ def _show_models(
             "the fair "
             "judge. Clicks favour the engine: people click what they are shown first."
         )
-    more = (say_history(result), say_steps(result), say_same(models, ENGINE))
+    more = (say_sessions(result), say_history(result), say_steps(result), say_same(models, ENGINE))
     return {"text": text, "figures": ((ladder, caption),), "tables": _lay_models(models, made, more)}
 
 

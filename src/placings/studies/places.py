@@ -25,6 +25,7 @@ from placings.studies.places_measures import (
     compare_two,
     describe_models,
     find_ranks,
+    find_sessions,
     invert_ranks,
     judge_slices,
     list_measures,
@@ -113,8 +114,9 @@ def study_places(
 def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
     """Every table; models of one family of features stand together, so that each is made once."""
     parts, settings = desk.parts, desk.settings
-    draws, seed = settings.bootstrap, settings.seed
     offsets = find_offsets(parts.test)
+    sessions = find_sessions(parts.test, offsets)
+    how: dict[str, Any] = {"draws": settings.bootstrap, "seed": settings.seed, "sessions": sessions}
     context = describe_searches(parts.test, offsets)
     if "kind" in parts.test:
         context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
@@ -143,23 +145,23 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
     ngrams = "LightGBM"
     known = {ENGINE: cells[ENGINE], **{each["title"]: each for each in networks.values()}}
     return {
-        "models": describe_models(cells, ENGINE, draws=draws, seed=seed),
+        "models": describe_models(cells, ENGINE, **how),
         "ranks": {name: [rank for rank in cell["clicks"] if rank] for name, cell in cells.items()},
         "tuned": [_tell_tuning(name, *found, desk) for name, found in tuned.items()],
         "variants": sorted(
-            describe_models(known, ENGINE, draws=draws, seed=seed)[1:], key=lambda row: -row["mrr"]
+            describe_models(known, ENGINE, **how)[1:], key=lambda row: -row["mrr"]
         ),
         "importances": importances,
         "types": count_types(parts),
         "curves": {VARIANTS[short][1]: cell["curve"] for short, cell in networks.items() if "curve" in cell},
         "no_location": tell_hidden(cells, default, ngrams),
-        "bands": tell_bands(cells, ENGINE, DEFAULT, ngrams, bands, draws=draws, seed=seed),
+        "bands": tell_bands(cells, ENGINE, DEFAULT, ngrams, bands, **how),
         "lengths_by_rank": collect_lengths(cells, (ENGINE, ngrams, DEFAULT), lengths),
         "slices": judge_slices(
-            cells[ENGINE], cells[DEFAULT], context, least=settings.least, draws=draws, seed=seed
+            cells[ENGINE], cells[DEFAULT], context, least=settings.least, **how
         ),
         "ngram_slices": judge_slices(
-            cells[ENGINE], cells[ngrams], context, least=settings.least, draws=draws, seed=seed
+            cells[ENGINE], cells[ngrams], context, least=settings.least, **how
         ),
         "types_clicked": judge_types(cells, parts, offsets, desk),
         "depth": default["depth"],
@@ -213,6 +215,7 @@ def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]
     about = {
         "features": desk.pantry.describe(RELATIONS),
         "settings": {name: getattr(settings, name) for name in names},
+        "resampled": "sessions" if "session_id" in parts.test else "searches",
     }
 
     def stands(cell: Mapping[str, Any]) -> bool:
@@ -301,7 +304,10 @@ def tell_depth(desk: Desk, served: Reranker) -> dict[str, Any]:
         truth = pool[column].to_numpy(dtype=np.float64)
         engine = invert_ranks(find_ranks(-pool["position"].to_numpy(float), truth, offsets), absent=0.0)
         model = invert_ranks(find_ranks(served.score(pool), truth, offsets), absent=0.0)
-        facts = compare_two(engine, model, draws=desk.settings.bootstrap, seed=desk.settings.seed)
+        facts = compare_two(
+            engine, model, draws=desk.settings.bootstrap, seed=desk.settings.seed,
+            sessions=find_sessions(pool, offsets),
+        )  # fmt: skip
         held = rank_of_first_relevant(truth, truth, offsets)
         table.append({"k": k, **facts, "oracle": float((~np.isnan(held)).mean())})
     within = [row for row in table if row["k"] <= desk.settings.pool]
@@ -345,7 +351,12 @@ def judge_types(
     for kind in sorted({kind for kind in kinds.tolist() if kind}):
         before, after = list_measures(cells[ENGINE], cells[DEFAULT])["clicks"]
         facts = compare_two(
-            before, after, kinds == kind, draws=desk.settings.bootstrap, seed=desk.settings.seed
+            before,
+            after,
+            kinds == kind,
+            draws=desk.settings.bootstrap,
+            seed=desk.settings.seed,
+            sessions=find_sessions(test, offsets),
         )
         table.append({"type": kind, **facts})
     return table
@@ -377,7 +388,11 @@ def measure_lengths(rows: pd.DataFrame, offsets: Ints) -> Ints:
 def _tell_tuning(name: str, base: Mapping[str, Any], best: Mapping[str, Any], desk: Desk) -> dict[str, Any]:
     """Table 6.2: a row of one library."""
     table = describe_models(
-        {"default": base, "tuned": best}, "default", draws=desk.settings.bootstrap, seed=desk.settings.seed
+        {"default": base, "tuned": best},
+        "default",
+        draws=desk.settings.bootstrap,
+        seed=desk.settings.seed,
+        sessions=find_sessions(desk.parts.test, find_offsets(desk.parts.test)),
     )
     return {
         "model": name, "default": table[0]["mrr"], "default_low": table[0]["low"],

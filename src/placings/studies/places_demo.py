@@ -30,6 +30,7 @@ from placings.studies.places_measures import (
     compare_two,
     describe_models,
     find_ranks,
+    find_sessions,
     invert_ranks,
     judge_slices,
 )
@@ -151,7 +152,9 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
     context = describe_searches(parts.test, offsets)
     if "kind" in parts.test:
         context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
-    draws, seed = settings.bootstrap, settings.seed
+    how: dict[str, Any] = {
+        "draws": settings.bootstrap, "seed": settings.seed, "sessions": find_sessions(parts.test, offsets),
+    }  # fmt: skip
     curves = {
         NAMES[kind]: fit["curve"]
         for kind, ranker in mean.members_.items()
@@ -160,10 +163,10 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
     depth = tell_depth(desk, served)
     result = {
         "simulated": True, "settings": describe_settings(settings), "counts": parts.counts,
-        "models": describe_models(cells, ENGINE, draws=draws, seed=seed),
+        "models": describe_models(cells, ENGINE, **how),
         "ranks": {name: [rank for rank in cell["clicks"] if rank] for name, cell in cells.items()},
         "slices": judge_slices(
-            cells[ENGINE], cells[DEFAULT], context, least=settings.least, draws=draws, seed=seed
+            cells[ENGINE], cells[DEFAULT], context, least=settings.least, **how
         ),
         "lengths_by_rank": collect_lengths(cells, (ENGINE, DEFAULT), measure_lengths(parts.test, offsets)),
         "types": count_types(parts), "curves": curves, "depth": depth["depth"], "oracle": depth["oracle"],
@@ -224,8 +227,9 @@ def _lose(desk: Desk, served: Reranker, drop: float) -> dict[str, Any]:
         invert_ranks(find_ranks(served.score(each), truth, offsets), absent=0.0)
         for each in (rows, rows.assign(**{DARK: rows[DARK].where(~dark)}))
     ]
-    facts = compare_two(*values, draws=desk.settings.bootstrap, seed=desk.settings.seed)
-    p = float(flip_signs((values[1] - values[0])[:, None], random_state=desk.settings.seed)[0])
+    seed, sessions = desk.settings.seed, find_sessions(rows, offsets)
+    facts = compare_two(*values, draws=desk.settings.bootstrap, seed=seed, sessions=sessions)
+    p = float(flip_signs((values[1] - values[0])[:, None], random_state=seed, clusters=sessions)[0])
     return {
         "drop": drop, "mrr": facts["engine"], "lost": -facts["difference"], "low": -facts["high"],
         "high": -facts["low"], "p": p,

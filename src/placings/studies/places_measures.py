@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from placings.core import AnyArray, Floats, Ints, adjust_holm, bootstrap_means, flip_signs, mean_known
 from placings.metrics import rank_of_first_relevant
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LARGEST_LOSS = 0.01  # a slice whose mean falls by more loses, whatever its interval
 LONGEST_LIST = 10  # ranks of which lengths are kept one by one
@@ -31,20 +34,33 @@ def invert_ranks(ranks: Sequence[int], *, absent: float) -> Floats:
     return np.where(given > 0, 1.0 / np.maximum(given, 1.0), absent)
 
 
+def find_sessions(rows: pd.DataFrame, offsets: Ints) -> AnyArray | None:
+    """The session of each search `[searches]`; None where the log knows none."""
+    if "session_id" not in rows:
+        return None
+    return rows["session_id"].to_numpy(dtype=object)[offsets[:-1]]
+
+
 def describe_models(
-    cells: Mapping[str, Mapping[str, Any]], engine: str, *, draws: int, seed: int
+    cells: Mapping[str, Mapping[str, Any]],
+    engine: str,
+    *,
+    draws: int,
+    seed: int,
+    sessions: AnyArray | None = None,
 ) -> list[dict[str, Any]]:
     """MRR on clicks and on the true target, with intervals and paired differences to the engine.
 
-    `p` is a sign-flip test of the difference on clicks, with Holm's correction over the models.
+    `p` is a sign-flip test of the difference on clicks, with Holm's correction over the models. Searches of
+    one of `sessions` (one id for each search) are alike: they are drawn, and change their sign, together.
     """
     names = list(cells)
     clicks = np.stack([invert_ranks(cells[name]["clicks"], absent=np.nan) for name in names], axis=1)
-    found = _compare(clicks, names.index(engine), draws, seed)
+    found = _compare(clicks, names.index(engine), draws, seed, sessions)
     truth = None
     if cells[engine].get("true") is not None:
         true = np.stack([invert_ranks(cells[name]["true"], absent=0.0) for name in names], axis=1)
-        truth = _compare(true, names.index(engine), draws, seed)
+        truth = _compare(true, names.index(engine), draws, seed, sessions)
     table = []
     for place, name in enumerate(names):
         row: dict[str, Any] = {"name": name, **{key: values[place] for key, values in found.items()}}
@@ -55,13 +71,15 @@ def describe_models(
     return table
 
 
-def _compare(values: Floats, base: int, draws: int, seed: int) -> dict[str, Floats]:
+def _compare(
+    values: Floats, base: int, draws: int, seed: int, sessions: AnyArray | None
+) -> dict[str, Floats]:
     """Means, intervals, differences and tests of all columns, from one resampling."""
     differences = values - values[:, [base]]
     both = np.concatenate([values, differences], axis=1)
-    low, high = bootstrap_means(both, draws=draws, random_state=seed)
+    low, high = bootstrap_means(both, draws=draws, random_state=seed, clusters=sessions)
     count = values.shape[1]
-    p = flip_signs(differences, permutations=5000, random_state=seed)
+    p = flip_signs(differences, permutations=5000, random_state=seed, clusters=sessions)
     p[base] = np.nan
     return {
         "mrr": mean_known(values), "low": low[:count], "high": high[:count],
@@ -71,15 +89,26 @@ def _compare(values: Floats, base: int, draws: int, seed: int) -> dict[str, Floa
 
 
 def compare_two(
-    engine: Floats, model: Floats, chosen: AnyArray | None = None, *, draws: int, seed: int
+    engine: Floats,
+    model: Floats,
+    chosen: AnyArray | None = None,
+    *,
+    draws: int,
+    seed: int,
+    sessions: AnyArray | None = None,
 ) -> dict[str, Any]:
-    """Means of both over the chosen searches and the paired difference with its 95 % interval."""
+    """Means of both over the chosen searches and the paired difference with its 95 % interval.
+
+    With `sessions` (one id for each search, chosen or not) whole sessions are drawn.
+    """
     here = slice(None) if chosen is None else chosen
     pair = np.stack([engine[here], model[here], model[here] - engine[here]], axis=1)
-    pair = pair[~np.isnan(pair).any(axis=1)]
+    known = ~np.isnan(pair).any(axis=1)
+    pair = pair[known]
     if not len(pair):
         return {"searches": 0, "engine": None, "model": None, "difference": None, "low": None, "high": None}
-    low, high = bootstrap_means(pair[:, 2:], draws=draws, random_state=seed)
+    drawn = None if sessions is None else sessions[here][known]
+    low, high = bootstrap_means(pair[:, 2:], draws=draws, random_state=seed, clusters=drawn)
     means = pair.mean(axis=0)
     return {
         "searches": len(pair), "engine": float(means[0]), "model": float(means[1]),
@@ -104,6 +133,7 @@ def judge_slices(
     least: int,
     draws: int,
     seed: int,
+    sessions: AnyArray | None = None,
 ) -> list[dict[str, Any]]:
     """The model against the engine on every slice of at least `least` searches, the worst first.
 
@@ -116,7 +146,7 @@ def judge_slices(
             here = context[name].astype(str) == value
             row: dict[str, Any] = {"slice": name, "value": value}
             for place, (measure, (before, after)) in enumerate(measures.items()):
-                facts = compare_two(before, after, here, draws=draws, seed=seed)
+                facts = compare_two(before, after, here, draws=draws, seed=seed, sessions=sessions)
                 enough = facts["searches"] >= least
                 if place == 0 and not enough:
                     break
@@ -150,8 +180,10 @@ def tell_bands(
     *,
     draws: int,
     seed: int,
+    sessions: AnyArray | None = None,
 ) -> list[dict[str, Any]]:
     """Table 6.4: MRR by band of query length, of the engine, the default and the thesis' best model."""
+    how: dict[str, Any] = {"seed": seed, "sessions": sessions}
     table = []
     for band in sorted(set(bands.tolist()), key=_find_start):
         here = bands == band
@@ -159,16 +191,16 @@ def tell_bands(
         pairs = list_measures(cells[engine], cells[model])
         others = list_measures(cells[engine], cells[ngrams])
         before, after = pairs["clicks"]
-        row |= compare_two(before, after, here, draws=draws, seed=seed)
+        row |= compare_two(before, after, here, draws=draws, **how)
         if not row["searches"]:
             continue
-        far = compare_two(*others["clicks"], here, draws=draws, seed=seed)
+        far = compare_two(*others["clicks"], here, draws=draws, **how)
         row |= {"ngrams": far["model"], "ngrams_difference": far["difference"], "ngrams_low": far["low"],
                 "ngrams_high": far["high"]}  # fmt: skip
         if "true" in pairs:
-            real = compare_two(*pairs["true"], here, draws=draws, seed=seed)
+            real = compare_two(*pairs["true"], here, draws=draws, **how)
             row |= {f"{key}_true": number for key, number in real.items()}
-            row["ngrams_true"] = compare_two(*others["true"], here, draws=0, seed=seed)["model"]
+            row["ngrams_true"] = compare_two(*others["true"], here, draws=0, **how)["model"]
         table.append(row)
     return table
 

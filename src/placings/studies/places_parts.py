@@ -88,6 +88,8 @@ def cut_parts(rows: pd.DataFrame | ClickLog, settings: Settings) -> Parts:
     for name, found in (("train", train), ("valid", valid), ("test", test), ("unclicked", unclicked)):
         counts[name] = int(found[SEARCH_ID].nunique())
     counts["test_clicked"] = int(tested.clicked[SEARCH_ID].nunique())
+    if SESSION_ID in test:
+        counts["test_sessions"] = int(test[SESSION_ID].nunique())
     if min(counts["train"], counts["valid"], counts["test_clicked"]) < 5:
         raise BadInput(
             "each part needs five searches with a click and two items or more. Got "

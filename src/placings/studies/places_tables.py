@@ -15,7 +15,7 @@ from placings.core import (
     format_p,
     render_grid,
 )
-from placings.report import list_verdict, say_history, say_same, say_steps
+from placings.report import list_verdict, say_history, say_same, say_sessions, say_steps
 
 MARK = "SIMULATED"
 FORMS = ("text", "markdown")
@@ -274,7 +274,7 @@ def _head(title: str, mark: str, format: str, *, level: int = 2) -> str:
 
 SECTIONS: dict[str, Callable[[Mapping[str, Any]], Grid | None]] = {
     "Models (Table 6.1)": lambda result: _list_models(
-        result.get("models", []), more=(say_history(result), say_steps(result))
+        result.get("models", []), more=(say_sessions(result), say_history(result), say_steps(result))
     ),
     "Slices known before the click, the worst first": _list_slices("slices"),
     "Query length (Table 6.4)": _list_bands,

@@ -12,7 +12,7 @@ from placings.data import RankingData
 from placings.features import SIGNALS
 from placings.logs import carry_clicks, find_offsets
 from placings.rankers import LightGBMRanker
-from placings.studies.places_measures import compare_two, invert_ranks, list_measures
+from placings.studies.places_measures import compare_two, find_sessions, invert_ranks, list_measures
 from placings.studies.places_models import Desk, forget_grades, measure_mrr
 from placings.studies.places_parts import (
     COUNTED,
@@ -134,14 +134,22 @@ def is_signal(name: str) -> bool:
 def _tell(
     title: str, base: Floats, values: Floats, bands: AnyArray, seen: AnyArray, desk: Desk
 ) -> dict[str, Any]:
-    draws, seed = desk.settings.bootstrap, desk.settings.seed
-    row: dict[str, Any] = {"model": title, "all": compare_two(base, values, draws=draws, seed=seed)}
-    row["bands"] = {
-        band: compare_two(base, values, bands == band, draws=draws, seed=seed) for band in _order(bands)
-    }
-    row["clicked_before"] = compare_two(base, values, seen, draws=draws, seed=seed)
-    row["never_clicked_before"] = compare_two(base, values, ~seen, draws=draws, seed=seed)
+    how = _resampling(desk)
+    row: dict[str, Any] = {"model": title, "all": compare_two(base, values, **how)}
+    row["bands"] = {band: compare_two(base, values, bands == band, **how) for band in _order(bands)}
+    row["clicked_before"] = compare_two(base, values, seen, **how)
+    row["never_clicked_before"] = compare_two(base, values, ~seen, **how)
     return row
+
+
+def _resampling(desk: Desk) -> dict[str, Any]:
+    """How every interval of the test searches is drawn."""
+    test = desk.parts.test
+    return {
+        "draws": desk.settings.bootstrap,
+        "seed": desk.settings.seed,
+        "sessions": find_sessions(test, find_offsets(test)),
+    }
 
 
 def find_seen(train: pd.DataFrame, test: pd.DataFrame) -> AnyArray:
@@ -214,7 +222,7 @@ def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
         cell = _judge_way(desk, title, how, given, carried)
         row: dict[str, Any] = {"training": title, "searches": cell["searches"]}
         for measure, (before, after) in list_measures(engine, cell).items():
-            facts = compare_two(before, after, draws=desk.settings.bootstrap, seed=desk.settings.seed)
+            facts = compare_two(before, after, **_resampling(desk))
             row |= {f"{key}_{measure}": facts[key] for key in ("model", "difference", "low", "high")}
         table.append(row)
     held = int(carried["search_id"].nunique()) if len(carried) else 0

@@ -189,3 +189,55 @@ def test_plain_scores_for_rows_that_were_moved_are_refused(tmp_path: Path) -> No
 def test_bad_usage_is_exit_code_2(folder: Path, arguments: tuple[str, ...], monkeypatch) -> None:
     monkeypatch.chdir(folder)
     assert run(*arguments).exit_code == 2
+
+
+@pytest.fixture(scope="module")
+def log(folder: Path) -> Path:
+    """log.parquet: the test data in sessions of three queries, whose numbers are whole."""
+    data = pg.read(folder / "test.parquet")
+    ids = np.repeat(np.arange(len(data)) // 3, data.sizes)
+    pg.write(data.replace(segments={**data.segments, "session_id": ids}), folder / "log.parquet")
+    return folder / "log.parquet"
+
+
+def test_the_table_says_that_sessions_were_resampled(folder: Path, log: Path) -> None:
+    said = run("evaluate", log, "--model", folder / "ridge").output
+    assert "resample 10 sessions, 30 queries" in said
+    assert "sessions" not in run("evaluate", log, "--model", folder / "ridge", "--cluster", "query").output
+    facts = json.loads(
+        run("compare", log, "--model", f"a={folder / 'ridge'}", "--cluster", "kind", "--json").output
+    )
+    assert facts["settings"]["clusters"] == 2
+    assert "Known: auto, kind, query" in str(
+        run("evaluate", log, "--model", folder / "ridge", "--cluster", "sesion").exception
+    )
+
+
+def test_compare_takes_every_one_of_its_options(folder: Path, log: Path, tmp_path: Path) -> None:
+    shared = [
+        "--baseline", "a", "--second", "b", "--test", "t", "--alpha", "0.1", "--permutations", "50",
+        "--metrics", "ndcg@5", "--by", "kind", "--empty", "zero", "--min-items", "2", "--bootstrap", "20",
+        "--cluster", "session_id", "--seed", "1", "--qid", "qid", "--label", "label", "--overwrite",
+        "--format", "markdown", "--json",
+    ]  # fmt: skip
+    given = run(
+        "compare", log, "--model", f"a={folder / 'ridge'}", "--model", f"b={folder / 'svm'}",
+        "--out", tmp_path / "given", *shared,
+    )  # fmt: skip
+    assert given.exit_code == 0, given.exception
+    settings = json.loads(given.output)["settings"]
+    assert (settings["permutations"], settings["alpha"], settings["test"]) == (50, 0.1, "t")
+    trained = run(
+        "compare", log, "--rankers", "ridge,ranksvm", "--folds", "3", "--seeds", "1", "--tune", "0",
+        "--split-by", "query", "--baseline", "ridge", "--second", "ranksvm", "--out", tmp_path / "trained",
+        *shared[4:],
+    )  # fmt: skip
+    assert trained.exit_code == 0, trained.exception
+    assert json.loads(trained.output)["settings"]["permutations"] == 50
+
+
+def test_a_number_of_permutations_below_one_is_refused_before_anything_is_read(folder: Path) -> None:
+    assert run("compare", "nowhere.txt", "--rankers", "ridge", "--permutations", "0").exit_code == 2
+    (folder / "run.yaml").write_text("rankers: ridge\npermutations: 0\n")
+    said = run("compare", "nowhere.txt", "--config", folder / "run.yaml").exception
+    assert "permutations must be a whole number of 1 or more" in str(said)

@@ -14,9 +14,13 @@ from placings.core.statistics import (
     adjust_holm,
     bootstrap_means,
     compare_pairs,
+    estimate_mean,
     flip_signs,
+    judge_replicates,
     mean_known,
     measure_effect,
+    percentile_interval,
+    resample_means,
 )
 
 
@@ -157,3 +161,96 @@ def test_means_leave_out_what_is_missing() -> None:
 def test_bad_settings_are_named(call, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         call()
+
+
+# -- clusters ----------------------------------------------------------------------------------------------
+
+FIVE = np.repeat(np.arange(60), 5)  # 60 sessions of 5 searches
+
+
+def draw_sessions(rng: np.random.Generator) -> np.ndarray:
+    """Differences of 300 searches around 0, half of their variance that of their sessions."""
+    return (rng.normal(0.0, 1.0, 60)[FIVE] + rng.normal(0.0, 1.0, 300))[:, None]
+
+
+def test_intervals_by_search_are_too_narrow_where_sessions_move_together() -> None:
+    """The variance of a mean of 5 a session is 1 + 4 · ½ = 3 times that of independent searches."""
+    rng = np.random.default_rng(0)
+    alone = together = 0
+    for repeat in range(300):
+        values = draw_sessions(rng)
+        low, high = bootstrap_means(values, draws=200, random_state=repeat)
+        alone += low[0] <= 0.0 <= high[0]
+        low, high = bootstrap_means(values, draws=200, random_state=repeat, clusters=FIVE)
+        together += low[0] <= 0.0 <= high[0]
+    assert 0.91 <= together / 300 <= 0.98
+    assert alone / 300 < 0.82  # P(|N(0, 3)| < 1.96) = 0.74, called 0.95
+
+
+@pytest.mark.parametrize("test", [flip_signs, compare_pairs])
+def test_tests_by_search_reject_far_too_often_where_sessions_move_together(test: object) -> None:
+    rng = np.random.default_rng(1)
+    values = np.concatenate([draw_sessions(rng) for _ in range(300)], axis=1)  # 300 columns: 300 repeats
+    options = {"permutations": 500} if test is flip_signs else {}
+    assert 0.02 <= np.mean(test(values, clusters=FIVE, **options) <= 0.05) <= 0.09  # type: ignore[operator]
+    assert np.mean(test(values, **options) <= 0.05) > 0.18  # type: ignore[operator]
+
+
+def test_clusters_of_one_query_each_change_no_bit() -> None:
+    values = np.random.default_rng(2).normal(0.1, 1.0, (40, 3))
+    values[[3, 7, 8], [0, 1, 2]] = np.nan
+    values[5] = np.nan  # a query that nobody scored is not drawn
+    for own in (np.arange(40)[::-1], [f"s{place}" for place in range(40)], [None] * 40, np.full(40, np.nan)):
+        assert np.array_equal(bootstrap_means(values, clusters=own), bootstrap_means(values))
+        assert np.array_equal(flip_signs(values, clusters=own), flip_signs(values))
+        assert np.array_equal(compare_pairs(values, clusters=own), compare_pairs(values))
+
+
+def test_a_cluster_that_is_drawn_brings_all_its_queries() -> None:
+    values = np.array([[0.0], [0.0], [0.0], [4.0]])
+    drawn = resample_means(values, 500, clusters=["a", "a", "a", "b"])
+    assert set(np.unique(drawn)) == {0.0, 1.0, 4.0}  # a and a; a and b, (3 · 0 + 4) / 4; b and b
+
+
+def test_cluster_sums_are_what_is_tested() -> None:
+    values = np.array([0.5, 0.7, -0.2, 0.1, 0.4, 0.3])
+    sums = np.array([0.5 + 0.7, -0.2 + 0.1, 0.4 + 0.3])
+    clusters = [1, 1, 2, 2, 3, 3]
+    assert flip_signs(values[:, None], clusters=clusters) == flip_signs(sums[:, None])
+    # pairs in all clusters: the t-test of the clusters' means
+    assert compare_pairs(values[:, None], clusters=clusters)[0] == pytest.approx(
+        stats.ttest_1samp(sums / 2, 0.0).pvalue
+    )
+
+
+def test_differences_that_cancel_within_a_cluster_are_no_difference() -> None:
+    values = np.array([[0.1], [0.2], [-0.3]])  # their sum is 2.8e-17
+    assert flip_signs(values, clusters=["a", "a", "a"]) == 1.0
+
+
+def test_one_cluster_says_nothing_of_others() -> None:
+    values = np.array([[0.1], [0.2], [0.4]])
+    same = ["a", "a", "a"]
+    assert np.isnan(compare_pairs(values, clusters=same)[0])
+    assert flip_signs(values, clusters=same) == 1.0
+    low, high = bootstrap_means(values, clusters=same)
+    assert (low[0], high[0]) == (pytest.approx(0.7 / 3), pytest.approx(0.7 / 3))
+
+
+def test_clusters_must_be_as_many_as_queries() -> None:
+    with pytest.raises(BadInput, match="one id for each of the 3 queries"):
+        bootstrap_means(np.ones((3, 1)), clusters=["a", "b"])
+
+
+def test_the_t_interval_of_a_mean_is_that_of_scipy_without_clusters() -> None:
+    values = np.array([0.3, 0.1, 0.9, 0.4])
+    found = estimate_mean(values, level=0.9)
+    theirs = stats.t.interval(0.9, 3, values.mean(), stats.sem(values))
+    assert (found.low, found.high) == pytest.approx(theirs)
+
+
+def test_replicates_are_judged_by_the_smaller_tail() -> None:
+    drawn = np.array([[-1.0, 1.0], [1.0, 1.0], [2.0, 3.0]])
+    assert judge_replicates(drawn).tolist() == [1.0, 0.5]  # min(1, 2 · 2/4), 2 · 1/4
+    assert np.isnan(judge_replicates(np.empty((0, 2)))).all()
+    assert np.isnan(percentile_interval(np.empty((0, 2)))).all()

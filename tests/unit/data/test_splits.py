@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placings.core.errors import BadInput
+from placings.core.errors import BadInput, PlacingsWarning, UnknownName
 from placings.data.ranking import RankingData
+from placings.data.splits import find_clusters
 
 
 @pytest.fixture
@@ -111,3 +112,62 @@ def test_too_few_queries_or_folds_are_refused(ten: RankingData) -> None:
         list(ten.folds(1))
     with pytest.raises(BadInput, match="too few for 11 parts"):
         list(ten.folds(11))
+
+
+# -- which queries are alike -------------------------------------------------------------------------------
+
+
+def make_log(queries: int, **segments: list[object]) -> RankingData:
+    """Queries of two rows; segments are given by query."""
+    spread = {name: np.repeat(np.array(values, dtype=object), 2) for name, values in segments.items()}
+    qid = np.repeat(np.arange(queries), 2)
+    return RankingData.from_arrays(np.zeros((2 * queries, 1)), np.zeros(2 * queries), qid, segments=spread)
+
+
+def codes_of(data: RankingData, by: str | None = "auto") -> list[int] | None:
+    found = find_clusters(data, by)
+    return None if found is None else found.codes.tolist()
+
+
+def test_queries_of_a_session_are_alike_and_users_win_over_sessions() -> None:
+    sessions, users = ["a", "b", "a", "c"], ["u", "u", "u", "v"]
+    assert codes_of(make_log(4)) is None
+    assert codes_of(make_log(4, session_id=sessions)) == [0, 1, 0, 2]
+    both = make_log(4, session_id=sessions, user_id=users)
+    assert codes_of(both) == [0, 0, 0, 1]
+    assert codes_of(both, "session_id") == [0, 1, 0, 2]
+    assert codes_of(both, "query") is None
+    assert codes_of(both, None) is None
+    assert str(find_clusters(both)) == "2 users"
+
+
+def test_who_is_not_known_stands_alone_or_with_the_session() -> None:
+    """`unknown` is what FeatureSet.to_ranking writes for a missing id."""
+    assert codes_of(make_log(4, session_id=[None, "unknown", "", float("nan")])) == [0, 1, 2, 3]
+    users = ["u", None, None, None, "v", None]
+    sessions = ["a", "a", "b", "b", "c", None]
+    # the second search is in u's session; the third and fourth are of one session of nobody
+    assert codes_of(make_log(6, session_id=sessions, user_id=users)) == [0, 0, 1, 1, 2, 3]
+
+
+def test_a_session_of_two_users_joins_nobody_else_to_one_of_them() -> None:
+    log = make_log(3, session_id=["1", "1", "1"], user_id=["u", "v", None])  # numbered anew for each user
+    assert codes_of(log) == [0, 1, 2]
+
+
+def test_a_session_that_differs_within_a_query_is_not_used_unless_named() -> None:
+    data = make_log(2).replace(segments={"session_id": np.array(["a", "b", "c", "c"], dtype=object)})
+    with pytest.warns(PlacingsWarning, match="cannot tell which queries are alike"):
+        assert codes_of(data) is None
+    with pytest.raises(BadInput, match="same in all rows of a query"):
+        find_clusters(data, "session_id")
+    with pytest.raises(UnknownName, match="Known: auto, query, session_id"):
+        find_clusters(data, "sesion")
+
+
+def test_too_few_sessions_for_the_parts_say_how_to_deal_out_queries() -> None:
+    data = make_log(6, session_id=["a"] * 6)
+    with pytest.raises(BadInput, match="1 groups are too few .* Pass group='query'"):
+        data.split(0.5, 0.5, random_state=0, group="session_id")
+    with pytest.raises(BadInput, match="too few for 3 parts. Pass group='query'"):
+        list(data.folds(3, random_state=0, group="session_id"))

@@ -391,3 +391,14 @@ def test_one_word_for_missing_values_is_that_word_and_not_its_letters(tmp_path: 
     data = read_csv(tmp_path / "rows.csv", qid="qid", label="label", missing="NULL")
     assert np.isnan(data.X[0, 0])
     assert data.segments["size"].tolist() == ["N", "L"]  # letters of NULL, and no missing values
+
+
+def test_whole_numbers_that_name_a_user_or_a_session_are_segments() -> None:
+    import pyarrow as pa
+
+    table = pa.table({"qid": [1, 1, 2], "label": [0, 1, 0], "x": [0.5, 1.0, 2.0], "session_id": [7, 7, 8]})
+    data = from_table(table, qid="qid", label="label")
+    assert data.feature_names == ("x",)
+    assert data.segments["session_id"].tolist() == [7, 7, 8]
+    kept = from_table(table, qid="qid", label="label", keep=["session_id"])
+    assert kept.feature_names == ("x", "session_id")

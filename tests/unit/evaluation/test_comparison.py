@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from placings.core.errors import BadInput, UnknownName
-from placings.core.statistics import adjust_holm
+from placings.core.statistics import adjust_holm, bootstrap_means, compare_pairs, flip_signs
 from placings.data.ranking import RankingData
 from placings.evaluation.comparison import compare
 from placings.metrics import measure
@@ -199,3 +199,62 @@ def test_each_method_needs_an_entry_for_each_fold() -> None:
         compare({"a": [folds[0].y, folds[0].y]}, folds)
     with pytest.raises(UnknownName, match="no method in this comparison 'b'"):
         compare({"a": folds[0].y}, folds[0])["b"]
+
+
+# -- clusters ----------------------------------------------------------------------------------------------
+
+
+def with_sessions(data: RankingData, each: int, name: str = "session_id") -> RankingData:
+    """The same data in sessions of so many queries."""
+    ids = np.array([f"s{place // each}" for place in range(len(data))], dtype=object)
+    return data.replace(segments={**data.segments, name: np.repeat(ids, data.sizes)})
+
+
+def test_sessions_are_resampled_where_the_data_know_them() -> None:
+    data = make_data(80)
+    log = with_sessions(data, 4)
+    good, poor = noisy(data, 0.5, 1), noisy(data, 2.0, 2)
+    result = compare({"poor": poor, "good": good}, log, ["ndcg@5"], baseline="poor")
+    values = result.per_query["good"]["ndcg@5"] - result.per_query["poor"]["ndcg@5"]
+    codes = np.arange(80) // 4
+    found = result.difference("good", "ndcg@5")
+    assert found.p_t == compare_pairs(values[:, None], clusters=codes)[0]
+    assert found.p_randomisation == flip_signs(values[:, None], clusters=codes)[0]
+    ends = bootstrap_means(values[:, None], clusters=codes)
+    assert (found.low, found.high) == pytest.approx((ends[0][0], ends[1][0]), rel=1e-12)
+    assert "Intervals and tests resample 20 sessions, 80 queries." in result.notes
+    assert (result.settings["cluster"], result.settings["clusters"]) == ("session_id", 20)
+
+
+def test_single_queries_are_resampled_where_asked_and_where_there_are_no_sessions() -> None:
+    data = make_data(40)
+    methods = {"poor": noisy(data, 2.0, 1), "good": noisy(data, 0.5, 2)}
+    plain = compare(methods, data, baseline="poor").to_json()
+    log = with_sessions(data, 4)
+    assert compare(methods, log, baseline="poor", cluster=None).to_json() == plain
+    assert compare(methods, log, baseline="poor", cluster="query").to_json() == plain
+    assert "cluster" not in plain
+
+
+def test_sessions_of_one_query_each_give_the_same_numbers() -> None:
+    data = make_data(40)
+    methods = {"poor": noisy(data, 2.0, 1), "good": noisy(data, 0.5, 2)}
+    one, other = (compare(methods, each, baseline="poor") for each in (data, with_sessions(data, 1)))
+    assert one.differences == other.differences
+    assert one.intervals == other.intervals
+
+
+def test_a_slice_resamples_its_own_sessions() -> None:
+    data = with_sessions(make_data(40), 4)
+    half = {"half": np.arange(40) < 20}
+    result = compare({"a": noisy(data, 1.0, 1)}, data, ["ndcg@5"], slices=half)
+    first = next(each for each in result.slices if each.value == "yes")
+    values = result.per_query["a"]["ndcg@5"][:20, None]
+    low, high = bootstrap_means(values, clusters=np.arange(20) // 4)
+    assert first.interval == pytest.approx((low[0], high[0]), rel=1e-12)
+
+
+def test_a_session_in_two_folds_is_one_session() -> None:
+    folds = [with_sessions(make_data(8, seed=seed, first=8 * seed), 4) for seed in range(2)]
+    result = compare({"a": [noisy(fold, 1.0, 1) for fold in folds]}, folds, ["mrr"])
+    assert result.settings["clusters"] == 2  # s0 and s1, in both

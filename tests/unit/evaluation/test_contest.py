@@ -130,3 +130,34 @@ def test_short_names_make_rankers_and_wrong_ones_are_named(data: RankingData) ->
         compare_trained(data, [], folds=3)
     with pytest.raises(BadInput, match="train, valid, test"):
         compare_trained([], ["ridge"])
+
+
+def with_sessions(data: RankingData) -> RankingData:
+    """In sessions of three queries, dealt out so that neighbours are of other sessions."""
+    ids = np.array([f"s{place % 10}" for place in range(len(data))], dtype=object)
+    return data.replace(segments={"session_id": np.repeat(ids, data.sizes)})
+
+
+def list_sessions(data: RankingData) -> set[str]:
+    return set(data.segments["session_id"].tolist())
+
+
+def test_no_session_stands_on_both_sides_of_a_fold(data: RankingData) -> None:
+    log = with_sessions(data)
+    for train, valid, test in read_folds(log, 5, 0, {}):
+        assert valid is not None
+        for one, other in ((train, valid), (train, test), (valid, test)):
+            assert list_sessions(one).isdisjoint(list_sessions(other))
+    old = [[part.qids.tolist() for part in fold if part] for fold in read_folds(data, 5, 0, {})]
+    again = [[part.qids.tolist() for part in fold if part] for fold in read_folds(log, 5, 0, {}, "query")]
+    assert again == old
+
+
+def test_a_comparison_says_whether_sessions_were_kept_whole(data: RankingData) -> None:
+    rankers = {"a": Jittered(0)}
+    log = with_sessions(data)
+    whole = compare_trained(log, rankers, folds=3).comparison
+    assert whole.notes[-1] == "Folds: whole sessions; none is in training and test at once."
+    cut = compare_trained(log, rankers, folds=3, group="query").comparison
+    assert "sessions are in training and test at once" in cut.notes[-1]
+    assert not any("Folds" in note for note in compare_trained(data, rankers, folds=3).comparison.notes)

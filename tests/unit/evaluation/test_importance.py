@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import bootstrap_means
 from placings.data.ranking import RankingData
 from placings.evaluation.importance import permute_importance, rank_importance
 from placings.metrics import ndcg
@@ -173,3 +174,21 @@ def test_the_examples_in_the_docstrings_run() -> None:
     found = doctest.testmod(import_module("placings.evaluation.importance"))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_intervals_of_a_log_resample_its_sessions() -> None:
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(30), 5)
+    X = rng.random((150, 2))
+    data = RankingData.from_arrays(X, (X[:, 0] + rng.normal(0, 0.3, 150) > 0.6).astype(float), qid)
+    sessions = {"session_id": np.array([f"s{q // 3}" for q in qid], dtype=object)}
+
+    class First:
+        def predict(self, data: RankingData) -> np.ndarray:
+            return np.asarray(data.X)[:, 0]
+
+    plain, log = (permute_importance(First(), each) for each in (data, data.replace(segments=sessions)))
+    assert np.array_equal(plain.values, log.values)
+    low, high = bootstrap_means(log.per_query[:1].T, clusters=np.arange(30) // 3)
+    assert (log.low[0], log.high[0]) == pytest.approx((low[0], high[0]), rel=1e-12)
+    assert log.meaning.endswith("Intervals resample 10 sessions, 30 queries.")

@@ -74,7 +74,7 @@ def test_folds_repeat_by_seed_and_take_groups_too(rows) -> None:
     assert deal(shuffle=True, random_state=1) == deal(shuffle=True, random_state=1)
     assert deal(shuffle=True, random_state=1) != deal(shuffle=True, random_state=2)
     assert deal() != deal(shuffle=True, random_state=1)
-    assert repr(QueryKFold(3)) == "QueryKFold(n_splits=3, random_state=None, shuffle=False)"
+    assert repr(QueryKFold(3)) == "QueryKFold(group='auto', n_splits=3, random_state=None, shuffle=False)"
 
 
 def test_cross_val_score_is_the_metric_on_each_fold(rows) -> None:
@@ -250,3 +250,13 @@ def test_a_ranker_that_looks_at_the_list_is_told_the_lists(rows) -> None:
     )
     assert judge(piped, X, y, qid=qid) == pytest.approx(expected)  # a shift changes no distance from the mean
     assert evaluate(piped, data, "ndcg@10")["ndcg@10"] == pytest.approx(expected)
+
+
+def test_folds_of_ranking_data_keep_sessions_whole() -> None:
+    qid = np.repeat(np.arange(6), 2)
+    sessions = {"session_id": np.array([f"s{q % 3}" for q in qid], dtype=object)}
+    data = RankingData.from_arrays(np.zeros((12, 1)), np.zeros(12), qid, segments=sessions)
+    for train, test in QueryKFold(3).split(data):
+        assert set(data.segments["session_id"][train]).isdisjoint(data.segments["session_id"][test])
+    first = next(iter(QueryKFold(3, group="query").split(data)))[1]
+    assert set(data.qid[first].tolist()) == {0, 1}

@@ -20,6 +20,7 @@ from placings.core.errors import BadInput, MissingExtra, UnknownName
 from placings.data.ranking import RankingData
 from placings.evaluation import storage as study_storage
 from placings.evaluation.spaces import Choice, Float
+from placings.evaluation.trials import Task
 from placings.evaluation.tuning import AllTrialsFailed, TrialRow, Tuning, tune
 from placings.metrics import ndcg
 from placings.rankers.estimator import Ranker
@@ -473,3 +474,24 @@ def test_progress_says_nothing_without_a_terminal(
 ) -> None:
     tune(Slope(), data, trials=2, space=SPACE, progress=True)
     assert capsys.readouterr() == ("", "")
+
+
+def test_folds_of_a_log_keep_sessions_whole_and_a_kept_study_knows_it(tmp_path: Path) -> None:
+    qid = np.repeat(np.arange(12), 4)
+    X = np.random.default_rng(0).random((48, 2))
+    sessions = {"session_id": np.array([f"s{q % 4}" for q in qid], dtype=object)}
+    log = RankingData.from_arrays(X, (X[:, 0] > 0.5).astype(float), qid, segments=sessions)
+    task = Task(Slope(), log, None, 4, "ndcg@10", "drop", 0)
+    for learned, held in task._parts():
+        assert set(learned.segments["session_id"]).isdisjoint(held.segments["session_id"])
+        assert len(held) == 3  # one session of four
+    kept = tmp_path / "study.db"
+    found = tune(Slope(), log, trials=2, space=SPACE, folds=2, storage=kept, study="x", random_state=0)
+    assert found.group == found.to_dict()["group"] == "session_id"
+    assert "folds of whole sessions" in found.summary()
+    with pytest.raises(BadInput, match="group"):  # other folds are another study
+        tune(Slope(), log, trials=2, space=SPACE, folds=2, storage=kept, study="x", group="query")
+    alone = tune(Slope(), log, trials=2, space=SPACE, folds=2, random_state=0, group="query")
+    plain = tune(Slope(), log.replace(segments={}), trials=2, space=SPACE, folds=2, random_state=0)
+    assert [row.value for row in alone.trials] == [row.value for row in plain.trials]
+    assert alone.group is None

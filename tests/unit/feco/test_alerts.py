@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import control_discoveries
 from placings.feco.alerts import (
     RUNBOOK,
     STATES,
     Alerts,
     AlertSettings,
-    control_discoveries,
     find_alerts,
     group_alerts,
 )

@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import wilson_interval
 from placings.data.ranking import RankingData
 from placings.feco.masking import (
-    bound_share,
     check_drops,
     check_value,
     choose_candidates,
@@ -159,8 +159,8 @@ def test_the_coverage_frame_counts_events_by_segment(data: RankingData) -> None:
     ]
     rows = summarise_coverage(data, ["f2"], unit="row")
     assert rows["coverage"].tolist() == [0.5]  # 5, 6 and 7 of six rows
-    low, high = bound_share(0.5, 3)  # three events, whatever their rows
-    assert rows[["low", "high"]].to_numpy().tolist() == [[low, high]]
+    low, high = wilson_interval(1.5, 3)  # three events, whatever their rows
+    assert rows[["low", "high"]].to_numpy().tolist() == [[float(low), float(high)]]
 
 
 def test_a_segment_that_differs_within_an_event_is_an_error_for_events_only(data: RankingData) -> None:
@@ -174,7 +174,7 @@ def test_a_segment_that_differs_within_an_event_is_an_error_for_events_only(data
 
 
 def test_wilson_brackets_the_share_and_knows_nothing_of_no_units() -> None:
-    low, high = bound_share(1.0, 20)
+    low, high = wilson_interval(20, 20)
     assert low == pytest.approx(20 / (20 + 1.959964**2))  # Wilson at share 1: n / (n + z²)
     assert high == 1.0
-    assert np.isnan(bound_share(0.5, 0)).all()
+    assert np.isnan(wilson_interval(0, 0)).all()

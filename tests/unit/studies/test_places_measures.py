@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import bootstrap_means
 from placings.data.ranking import RankingData
 from placings.logs import carry_clicks
 from placings.rerank.reranker import gather_lists, list_members
@@ -16,6 +17,7 @@ from placings.studies.places_measures import (
     compare_two,
     describe_models,
     find_ranks,
+    find_sessions,
     invert_ranks,
     judge_slices,
     loses,
@@ -215,3 +217,32 @@ def test_an_unknown_kind_of_re_ranker_is_named() -> None:
         list_members(kinds=("forest",))
     with pytest.raises(BadInput, match="at least one of"):
         list_members(kinds=())
+
+
+def test_sessions_change_intervals_and_tests_but_no_mean() -> None:
+    rng = np.random.default_rng(0)
+    sessions = np.repeat(np.arange(30), 4).astype(object)
+    better = rng.random(30)[np.arange(120) // 4] < 0.5  # a session is better as a whole, or not at all
+    cells = {
+        "engine": {"clicks": np.full(120, 2).tolist(), "true": None},
+        "model": {"clicks": np.where(better, 1, 3).tolist(), "true": None},
+    }
+    alone = describe_models(cells, "engine", draws=400, seed=0)[1]
+    together = describe_models(cells, "engine", draws=400, seed=0, sessions=sessions)[1]
+    assert (alone["mrr"], alone["difference"]) == (together["mrr"], together["difference"])
+    width = [row["difference_high"] - row["difference_low"] for row in (alone, together)]
+    assert width[1] > 1.5 * width[0]  # √4 if all four of a session are alike
+    assert together["p"] > alone["p"]
+    engine, model = np.full(120, 0.5), np.where(better, 1.0, 1 / 3)
+    half = np.arange(120) < 60
+    facts = compare_two(engine, model, half, draws=400, seed=0, sessions=sessions)
+    low, high = bootstrap_means((model - engine)[:60, None], draws=400, clusters=np.arange(60) // 4)
+    assert (facts["low"], facts["high"]) == pytest.approx((low[0], high[0]), rel=1e-12)
+
+
+def test_the_session_of_a_search_is_that_of_its_first_row_and_may_be_unknown() -> None:
+    rows = pd.DataFrame({"search_id": ["a", "a", "b"], "session_id": ["u", "u", None]})
+    found = find_sessions(rows, np.array([0, 2, 3]))
+    assert found is not None
+    assert found.tolist() == ["u", None]
+    assert find_sessions(rows[["search_id"]], np.array([0, 2, 3])) is None

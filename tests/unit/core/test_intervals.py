@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from placings.core.errors import BadInput
-from placings.feco.intervals import cluster_interval, find_quantile, wilson_interval
+from placings.core.statistics import cluster_interval, find_quantile, wilson_interval
 
 
 @pytest.mark.parametrize(("covered", "events"), [(0, 1), (1, 1), (3, 10), (0, 50), (50, 50), (123, 456)])

@@ -21,8 +21,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## the main job: real places, a simulated log, rankers compared, a page to open
 	@$(BIN)/placings demo --out out/demo
 
-test: $(STAMP)  ## the tests that a change must pass
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=15
+test: $(STAMP)  ## the tests that a change must pass; COVERAGE=1 measures lines and holds the floor
+	PLACINGS_BUDGET=300 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=25 $(if $(COVERAGE),--cov --cov-report=term)
 
 test-portable: $(STAMP)  ## the numeric tests as a CPU without this one's vector instructions computes, on 1 and 2 threads
 	$(BIN)/python tests/portable.py

@@ -27,8 +27,8 @@ PRINTED = (  # numbers that stand as text in docstrings, pages and tutorials
 )
 SUITES = [
     *(f"tests/unit/{room}" for room in ("metrics", "losses", "transforms", "training", "rankers", "data")),
-    *(f"tests/unit/{room}" for room in ("features", "evaluation", "feco", "clicks")),
-    *("tests/unit/places/test_preset.py", "tests/unit/places/test_reranking.py"),
+    *(f"tests/unit/{room}" for room in ("features", "evaluation", "feco", "logs", "rerank")),
+    "tests/unit/places/test_preset.py",
     *("tests/contract", "tests/parity", "tests/property"),
     *(f"tests/e2e/test_docs.py::test_{name}" for name in PRINTED),
 ]

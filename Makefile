@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-portable test-slow bench lint format docs clean
+.PHONY: help demo test test-portable test-slow bench bench-data bench-peers bench-gpu bench-house lint format docs clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -21,8 +21,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## the main job: real places, a simulated log, rankers compared, a page to open
 	@$(BIN)/placings demo --out out/demo
 
-test: $(STAMP)  ## the tests that a change must pass
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=15
+test: $(STAMP)  ## the tests that a change must pass; COVERAGE=1 measures lines and holds the floor
+	PLACINGS_BUDGET=300 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=25 $(if $(COVERAGE),--cov --cov-report=term)
 
 test-portable: $(STAMP)  ## the numeric tests as a CPU without this one's vector instructions computes, on 1 and 2 threads
 	$(BIN)/python tests/portable.py
@@ -30,7 +30,8 @@ test-portable: $(STAMP)  ## the numeric tests as a CPU without this one's vector
 test-slow: $(STAMP)  ## the long tests
 	$(BIN)/python -m pytest -q -m slow
 
-bench: $(STAMP)  ## ratios against the peers, measured now on this machine
+# Each prints what it measured; one that lacks its data, its peer or its device says so and exits with 0.
+bench: $(STAMP)  ## ratios against the peers that the install brings, measured now on this machine
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/ranksvm.py
@@ -38,7 +39,26 @@ bench: $(STAMP)  ## ratios against the peers, measured now on this machine
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
 	$(BIN)/python benchmarks/join.py
+
+bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (default ../shared/data); hours
+	$(BIN)/python benchmarks/round_trips.py
 	$(BIN)/python benchmarks/places_engine.py
+	$(BIN)/python benchmarks/places_gain.py
+	$(BIN)/python benchmarks/real_places.py
+	$(BIN)/python benchmarks/input_norm.py
+	$(BIN)/python benchmarks/transforms.py
+
+# tf_ranking.py starts tf_ranking_peer.py in the peer's environment
+bench-peers: $(STAMP)  ## training speed against TF-Ranking; PEER=tfr/bin/python names its environment
+	PEER=$(PEER) $(BIN)/python benchmarks/tf_ranking.py
+
+bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted transforms
+	$(BIN)/python benchmarks/gpu_training.py speed
+	$(BIN)/python benchmarks/gpu_training.py precision
+	$(BIN)/python benchmarks/gpu_training.py recovery
+
+bench-house: $(STAMP)  ## the source in numbers: sizes, doors, repeats, the way of a click
+	$(BIN)/python benchmarks/house.py
 
 lint: $(STAMP)  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

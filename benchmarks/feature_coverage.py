@@ -7,6 +7,8 @@ and a category. Both sides open a fresh connection each time, read the same colu
 must give the same counts; they take turns, so that a busy machine slows both. The hand-written query is the
 fastest of the forms that we tried (`count(CASE WHEN …)`; `count(*) FILTER` takes about twice as long). Peak
 memory is that of a process of its own, which does nothing else, on the file and on one of half the rows.
+
+Needs nothing but the development install, 2 GB of disk for a while, and Java for `--spark`.
 """
 
 from __future__ import annotations

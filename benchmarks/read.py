@@ -6,6 +6,9 @@
 
 Both read the same plain-text file from the page cache and must give float32 values equal bit for bit.
 Peak memory is measured in a process of its own (the highest resident size minus what the imports took).
+
+Needs the MSLR sample in `$PLACINGS_DATA/ltr` (default ../shared/data); without it rows are generated, and
+that is said.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ features that go dark each by itself, and for such that do in the same events (`
 
 Two more tables decide nothing. "biased" breaks the assumption on purpose (in the region, events with the
 longest lists go dark first, all features in the same ones); "healthy" has no outage at all.
+
+Needs nothing but the development install.
 """
 
 from __future__ import annotations
@@ -124,7 +126,9 @@ def show(kind: str, rows: list[dict[str, Any]], facts: dict[str, float]) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--train", type=int, default=400)
     parser.add_argument("--reference", type=int, default=400)

@@ -1,10 +1,13 @@
 """Every file of the shared data reads with the counts of its README and writes back to equal float32 values.
 
 .venv/bin/python benchmarks/round_trips.py        # reads $PLACINGS_DATA, default ../shared/data
+
+Needs the sets in `$PLACINGS_DATA/ltr`; without them it says so and exits with 0.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -39,9 +42,12 @@ def as_dense(data: pg.RankingData) -> np.ndarray:
 
 
 def main() -> int:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     if not DATA.is_dir():
-        print(f"{DATA} is not here; set PLACINGS_DATA to the folder of the shared data", file=sys.stderr)
-        return 1
+        print(f"skipped: {DATA} is not there. Set PLACINGS_DATA to the folder that holds ltr/.")
+        return 0
     failed = 0
     head = f"{'set':<22}{'files':>6}{'rows':>8}{'queries':>9}{'features':>10}{'missing':>9}"
     print(f"{head}  counts  text      parquet")

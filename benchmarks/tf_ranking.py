@@ -22,6 +22,8 @@ that waits sleep, as TensorFlow's do: where other programs want the cores too, w
 NDCG@5 is of held-out queries. Its noise is told twice: the standard deviation over rounds (other weights,
 batches and noise), and a 95 % interval of the difference to TF-Ranking (queries paired, rounds averaged
 first), which should hold 0.
+
+Needs the peer's environment, as `--peer` or in $PEER; without it, it says so and exits with 0.
 """
 
 # ruff: noqa: E402 (threads are settled before torch is there)
@@ -31,6 +33,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -331,9 +334,19 @@ def show(facts: dict[str, Any]) -> None:
         print(f"{name}: {ratio:.2f} × (wanted: {wanted} ×): {'yes' if ratio >= wanted else 'NO'}")
 
 
+def has_tf_ranking(peer: str | None) -> bool:
+    """Whether that Python is there and finds TF-Ranking; nothing is imported."""
+    script = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow_ranking') is None)"
+    return bool(peer and shutil.which(peer)) and subprocess.run([str(peer), "-c", script]).returncode == 0
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", required=True, help="the Python of an environment with TF-Ranking 0.5.5")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--peer", default=os.environ.get("PEER"), help="the Python of an environment with TF-Ranking 0.5.5"
+    )
     parser.add_argument("--steps", type=int, default=60, help="of each round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--queries", type=int, default=3000)
@@ -344,6 +357,9 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if not has_tf_ranking(given.peer):
+        print(f"skipped: no TF-Ranking in {given.peer or 'an environment of its own'}. See --help.")
+        return
     torch.set_num_threads(THREADS)
     facts = measure(given)
     if given.json:

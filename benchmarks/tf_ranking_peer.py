@@ -10,6 +10,8 @@ Reads one order a line from stdin (JSON), answers each with one line on stdout:
 The file holds the batches as packed rows, the starting weights and the held-out rows. "ragged" sends real
 rows alone through the network and gives the loss ragged tensors; "padded" sends `[lists, longest, features]`.
 Batches are tensors before the clock starts, and the step is a `tf.function`, traced before it starts too.
+
+Needs TensorFlow and TF-Ranking; without them it says so and exits with 0.
 """
 
 from __future__ import annotations
@@ -18,8 +20,15 @@ import json
 import os
 import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 
+if {"-h", "--help"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit(0)
+if find_spec("tensorflow_ranking") is None:
+    print("skipped: TF-Ranking is not installed here. benchmarks/tf_ranking.py says how to get it.")
+    sys.exit(0)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 THREADS = int(os.environ.get("PLACINGS_THREADS", "2"))
 

@@ -11,6 +11,8 @@ validation parts of the first fold; what was found is then fixed for all folds. 
 simple baseline: the transform is fitted on the training part, and a `LinearRanker("ridge")` takes its C
 (0.001 to 1,000) from the part that early stopping watches. Nothing of it is random, so it has one seed. Every
 cell is a file in --out: a run that was stopped goes on, and methods may be added later.
+
+Needs the sets in `$PLACINGS_DATA/ltr`; without them it says so and exits with 0.
 """
 
 from __future__ import annotations
@@ -35,19 +37,17 @@ TREES = ("lightgbm", "catboost")
 RIDGES = ("ridge-gauss", "ridge-cdf", "ridge-log1p", "ridge-quantile_normal")
 CS = tuple(10.0**power for power in range(-3, 4))
 METRICS = ("ndcg@5", "ndcg@10")
+DATA = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "ltr"
 
 
 def read_set(name: str) -> pg.RankingData:
-    root = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "ltr"
-    if not root.exists():
-        raise SystemExit(f"{root} is not there. Say where the data are with PLACINGS_DATA.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name == "mslr":
-            return pg.concat([pg.read(root / "mslr_sample" / f"{part}.txt.gz") for part in ("train", "vali")])
+            return pg.concat([pg.read(DATA / "mslr_sample" / f"{part}.txt.gz") for part in ("train", "vali")])
         if name == "ohsumed":
-            return pg.concat([pg.read(root / "ohsumed/Feature-min" / f"S{i}.txt.gz") for i in range(1, 6)])
-        return pg.read(root / "wikitables/features.csv.gz", qid="query_id", label="rel")
+            return pg.concat([pg.read(DATA / "ohsumed/Feature-min" / f"S{i}.txt.gz") for i in range(1, 6)])
+        return pg.read(DATA / "wikitables/features.csv.gz", qid="query_id", label="rel")
 
 
 def cut(data: pg.RankingData, fold: int) -> tuple[pg.RankingData, pg.RankingData, pg.RankingData]:
@@ -191,6 +191,9 @@ def main() -> None:
     )
     options.add_argument("--only-show", action="store_true")
     chosen = options.parse_args()
+    if not DATA.is_dir() and not chosen.only_show:
+        print(f"skipped: {DATA} is not there. Set PLACINGS_DATA to the folder that holds ltr/.")
+        return
     chosen.out.mkdir(parents=True, exist_ok=True)
     sets, methods = chosen.sets.split(","), chosen.methods.split(",")
     if not chosen.only_show:

@@ -1,8 +1,14 @@
-"""What all tests share: a cache folder of their own, and Hypothesis without a clock."""
+"""What all tests share: a cache folder of their own, Hypothesis without a clock, a time limit, a budget."""
 
 from __future__ import annotations
 
 import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,7 +22,64 @@ os.environ.setdefault("PLACINGS_THREADS", "1")
 settings.register_profile("placings", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("placings")
 
+LIMIT, SLOW_LIMIT = 120, 900  # seconds that a test may take, its fixtures included; many times the longest
+STARTED = time.monotonic()
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["PLACINGS_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+# -- a time limit for each test -------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """By signal where there is one: the test fails, its fixtures are taken down, and the run goes on."""
+    if not config.pluginmanager.hasplugin("timeout"):
+        return
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            slow = item.get_closest_marker("slow") is not None
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT if slow else LIMIT))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    report = yield
+    if call.excinfo is not None and "Timeout (>" in str(call.excinfo.value):
+        end_children(since=call.start)
+    return report
+
+
+def end_children(since: float) -> None:
+    """Kill what this process started after that time and what these started: servers, browsers, trainings."""
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    ticks = os.sysconf("SC_CLK_TCK")
+    family, young = {os.getpid()}, []
+    for folder in sorted((p for p in Path("/proc").glob("[0-9]*")), key=lambda p: int(p.name)):
+        with suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) in family:
+                family.add(int(folder.name))
+                if booted + int(fields[19]) / ticks >= since - 1 / ticks:
+                    young.append(int(folder.name))
+    for process in young:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+# -- the budget of `make test` ---------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Where a budget is set (PLACINGS_BUDGET, seconds), how much of it was used; it never fails a run."""
+    budget = os.environ.get("PLACINGS_BUDGET")
+    if budget and not os.environ.get("PYTEST_XDIST_WORKER"):
+        terminalreporter.write_line(say_budget(time.monotonic() - STARTED, float(budget)))
+
+
+def say_budget(seconds: float, budget: float) -> str:
+    took, allowed = (f"{int(s // 60)} min {int(s % 60)} s" for s in (seconds, budget))
+    over = "within" if seconds <= budget else "OVER"
+    return f"took {took}: {over} the budget of {allowed} on 2 quiet cores"

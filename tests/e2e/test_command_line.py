@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from terminal import call_placings
 from typer.testing import CliRunner
 
 from placings.cli.main import app
@@ -98,17 +99,17 @@ def test_the_cache_is_listed_bounded_and_cleared(tmp_path: Path) -> None:
     pg.write(pg.make_ranking(20, random_state=0).data, file)
     assert file.stat().st_size > 2 << 20
     home = {"PLACINGS_CACHE": str(tmp_path / "cache")}
-    assert run("inspect", file, "--no-cache", **home).returncode == 0
-    assert json.loads(run("cache", "list", "--json", **home).stdout)["entries"] == []
-    first = run("inspect", file, **home)
-    listed = json.loads(run("cache", "list", "--json", **home).stdout)
+    assert call_placings("inspect", file, "--no-cache", **home).returncode == 0
+    assert json.loads(call_placings("cache", "list", "--json", **home).stdout)["entries"] == []
+    first = call_placings("inspect", file, **home)
+    listed = json.loads(call_placings("cache", "list", "--json", **home).stdout)
     assert [entry["source"] for entry in listed["entries"]] == [str(file)]
-    assert run("inspect", file, **home).stdout == first.stdout
-    assert "of at most" in run("cache", **home).stdout
-    assert run("cache", "path", **home).stdout.strip() == home["PLACINGS_CACHE"]
-    assert run("cache", "clear", "--to", "1T", **home).stdout.startswith("deleted 0 entries")
-    assert run("cache", "clear", **home).stdout.startswith("deleted 1 entry")
-    assert run("cache", "clear", "--to", "much", **home).returncode == 1
+    assert call_placings("inspect", file, **home).stdout == first.stdout
+    assert "of at most" in call_placings("cache", **home).stdout
+    assert call_placings("cache", "path", **home).stdout.strip() == home["PLACINGS_CACHE"]
+    assert call_placings("cache", "clear", "--to", "1T", **home).stdout.startswith("deleted 0 entries")
+    assert call_placings("cache", "clear", **home).stdout.startswith("deleted 1 entry")
+    assert call_placings("cache", "clear", "--to", "much", **home).returncode == 1
 
 
 @pytest.fixture(scope="module")

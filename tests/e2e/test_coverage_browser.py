@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from terminal import call_placings
 
 from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
 
@@ -26,8 +27,7 @@ COUNTED = (
 
 
 def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(PLACINGS), "coverage", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    return call_placings("coverage", *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="module")

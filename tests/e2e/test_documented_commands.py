@@ -313,6 +313,7 @@ print(*sorted(Asked.names | set(sys.stdlib_module_names)))
 """
 
 
+@pytest.mark.slow  # loads every library
 def test_no_script_has_a_name_that_libraries_import() -> None:
     """A script's folder is first on its path: numba once imported `docs/tutorials/coverage.py` so."""
     told = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True)

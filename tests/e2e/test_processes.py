@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -26,6 +27,9 @@ COMMON: dict[str, Any] = {
     "hidden": [8], "members": 1, "dropout": 0.5, "batch": 7, "steps": 20, "check_every": 5, "random_state": 0,
     "optimizer": "adagrad", "lr": 0.1, "mixture_lr": 0.1, "weight_decay": 0.0, "list_size": 12,
 }  # fmt: skip
+# three processes load torch and take every case's steps: half a minute. A single process is the daily case.
+pytestmark = pytest.mark.slow
+
 CASES: dict[str, dict[str, Any]] = {
     "plain": {"dropout": 0.0, "transform": "gauss"},
     "noise": {"loss": "approx_ndcg@5", "draws": 4},  # dropout, Gumbel noise, batch norm
@@ -152,10 +156,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(folder),
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PLACINGS_THREADS": "1"}
-    result = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=600
+    # a group of its own: where the time limit ends this, the processes that torchrun started end too
+    run = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     )
-    assert result.returncode == 0, result.stderr[-4000:]
+    try:
+        _, said = run.communicate()
+    except BaseException:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        raise
+    assert run.returncode == 0, said[-4000:]
     return folder
 
 

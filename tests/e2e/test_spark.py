@@ -125,7 +125,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-CORE = ("rows", "mean and median", "the first three", "segments with NULL", "days in Berlin", "a sample")
+CORE = ("rows", "segments with NULL", "days in Berlin")  # Spark takes seconds for each
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,7 @@ def test_both_engines_draw_the_same_events(spark: Any, parquet: str, plan: Plan)
     assert len(ours) == ROWS * len({search for search, _ in ours})  # whole lists
 
 
+@pytest.mark.slow
 def test_plans_err_alike_on_both(spark: Any, parquet: str) -> None:
     found = [
         plan_errors(

@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from terminal import call_placings
 from typer.testing import CliRunner
 
 import placings as pg
@@ -203,9 +204,7 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(rows: Path, name: str) 
 def test_an_unwritable_place_is_one_line_and_no_traceback(rows: Path, tmp_path: Path, out: str) -> None:
     (tmp_path / "file").write_text("")
     place = out.replace("FILE", str(tmp_path / "file"))
-    result = subprocess.run(
-        [*CALL, "fit", str(rows), "--out", place], capture_output=True, text=True, timeout=120
-    )
+    result = call_placings("fit", rows, "--out", place)
     assert result.returncode == 1
     assert result.stderr.startswith("error: --out")
     assert len(result.stderr.splitlines()) == 1

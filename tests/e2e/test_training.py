@@ -1,9 +1,11 @@
-"""A user's whole way at the terminal: fit, predict, evaluate, compare, tune, import, on files they have."""
+"""A user's whole way at the terminal: fit, predict, evaluate, compare, tune, import, on files they have.
+
+The first fit is a process of its own; what follows calls the same program in this one.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +13,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from terminal import call_placings
 
 import placings as pg
 
 PLACINGS = Path(sys.executable).parent / "placings"
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(PLACINGS), *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 def succeed(*arguments: object) -> str:
-    result = run(*arguments)
+    result = call_placings(*arguments)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -39,10 +38,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fitted(files: Path) -> Path:
     out = files / "runs" / "lgbm"
-    succeed(
+    words = (
         "fit", files / "train.txt", "--valid", files / "vali.txt", "--test", files / "test.txt",
         "--ranker", "lightgbm", "--set", "rounds=30", "--set", "min_data_in_leaf=5", "--out", out,
     )  # fmt: skip
+    subprocess.run([PLACINGS, *words], check=True)
     return out
 
 
@@ -66,7 +66,7 @@ def test_the_same_fit_gives_the_same_model_and_another_is_not_written_over(files
     common = ("fit", files / "train.txt", "--valid", files / "vali.txt", "--set", "rounds=5", "--out", again)
     first = json.loads(succeed(*common, "--json"))
     assert json.loads(succeed(*common, "--json"))["metrics"] == first["metrics"]
-    other = run(*common, "--seed", 7)
+    other = call_placings(*common, "--seed", 7)
     assert other.returncode == 1
     assert "holds another run" in other.stderr
     succeed(*common, "--seed", 7, "--overwrite")
@@ -85,8 +85,12 @@ def test_predictions_keep_the_ids(files: Path, fitted: Path) -> None:
     assert first[0].replace('"', "") == "qid,item,score,rank"
     assert len(first) == len(test) + 1
     assert all(line.endswith(",1") for line in first[1:])
-    assert run("predict", fitted / "model", files / "test.txt", "--digest", "0" * 64).returncode == 1
-    assert run("predict", fitted / "model", files / "test.txt", "--out", "scores.txt").returncode == 1
+    assert (
+        call_placings("predict", fitted / "model", files / "test.txt", "--digest", "0" * 64).returncode == 1
+    )
+    assert (
+        call_placings("predict", fitted / "model", files / "test.txt", "--out", "scores.txt").returncode == 1
+    )
 
 
 def test_evaluate_and_compare_judge_saved_models(files: Path, fitted: Path) -> None:
@@ -154,7 +158,7 @@ def test_an_existing_xgboost_model_becomes_a_bundle(files: Path) -> None:
 
 
 def test_a_file_that_is_no_model_is_refused(files: Path) -> None:
-    result = run("import-model", files / "train.txt", files / "nothing")
+    result = call_placings("import-model", files / "train.txt", files / "nothing")
     assert result.returncode == 1
     assert result.stderr.startswith("error: ")
     assert not (files / "nothing").exists()
@@ -171,7 +175,7 @@ def test_a_configuration_file_holds_the_options_and_flags_win(files: Path) -> No
     settings = json.loads((files / "runs" / "yaml" / "model" / "manifest.json").read_text())["settings"]
     assert (settings["loss"], settings["C"]) == ("ridge", 5)
     config.write_text("rankr: ridge\n")
-    result = run("fit", files / "train.txt", "--config", config)
+    result = call_placings("fit", files / "train.txt", "--config", config)
     assert "no option in run.yaml 'rankr'; did you mean 'ranker'" in result.stderr
 
 
@@ -187,7 +191,6 @@ def test_a_configuration_file_holds_the_options_and_flags_win(files: Path) -> No
 def test_a_fit_that_cannot_be_says_why(
     files: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    os.chdir(tmp_path)
-    result = run("fit", files / "train.txt", *arguments)
+    result = call_placings("fit", files / "train.txt", *arguments, cwd=tmp_path)
     assert result.returncode == 1
     assert message in result.stderr

@@ -31,6 +31,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv" / "bin"
 
 
+@pytest.mark.slow  # half a minute for an environment that changes with pyproject.toml alone
 def test_the_base_install_runs_the_command_line_without_extras(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text("2 qid:7 1:0.5 2:300000\n0 qid:7 1:1 2:4\n")
 

@@ -145,28 +145,9 @@ def find_roles(
             raise UnknownName(f"column in {source} named", column, known)
     _refuse_double_parts(named, features, source)
     recorded = _read_recorded(schema)
-    said: list[str] = []
-    chosen: dict[str, str | None] = {}
     taken = set(wished)
-    for part in SINGLE_PARTS:  # what the table says of itself comes before any guess
-        wish, own = named.get(part), recorded.get(part)
-        if wish is None and own in known and own not in taken:
-            wish = str(own)
-        chosen[part] = wish or None
-        taken.update([wish] if wish else [])
+    chosen, said = _choose_parts(schema, named, recorded, taken, source, keep)
     unrecorded = [name for name in known if name not in _recorded_columns(recorded)]
-    for part in ("qid", "label", "item"):
-        if chosen[part] is None and named.get(part) is not False and not (recorded and part == "item"):
-            chosen[part] = _guess_column(schema, part, {*taken, *keep})
-            if chosen[part] is not None:
-                said.append(f"{part}={chosen[part]!r}")
-                taken.add(str(chosen[part]))
-    for part in ("qid", "label"):
-        if chosen[part] is None:
-            raise BadInput(
-                f"{source} has no column that looks like the {part}. Pass {option(part)} with one of its "
-                f"columns: {', '.join(repr(name) for name in known[:40])}{' …' if len(known) > 40 else ''}."
-            )
     if chosen["time"] is None and named.get("time") is not False:
         guess = _guess_time(schema, [name for name in unrecorded if name not in {*taken, *keep}])
         if guess is not None:
@@ -208,6 +189,39 @@ def find_roles(
         **chosen,  # type: ignore[arg-type]
     )
     return roles, said
+
+
+def _choose_parts(
+    schema: pa.Schema,
+    named: Mapping[str, OneColumn],
+    recorded: Mapping[str, Any],
+    taken: set[str],
+    source: str,
+    keep: Sequence[str],
+) -> tuple[dict[str, str | None], list[str]]:
+    """The column of each single part, as named, as recorded or as guessed (said); `taken` grows by them."""
+    known = list(schema.names)
+    said: list[str] = []
+    chosen: dict[str, str | None] = {}
+    for part in SINGLE_PARTS:  # what the table says of itself comes before any guess
+        wish, own = named.get(part), recorded.get(part)
+        if wish is None and own in known and own not in taken:
+            wish = str(own)
+        chosen[part] = wish or None
+        taken.update([wish] if wish else [])
+    for part in ("qid", "label", "item"):
+        if chosen[part] is None and named.get(part) is not False and not (recorded and part == "item"):
+            chosen[part] = _guess_column(schema, part, {*taken, *keep})
+            if chosen[part] is not None:
+                said.append(f"{part}={chosen[part]!r}")
+                taken.add(str(chosen[part]))
+    for part in ("qid", "label"):
+        if chosen[part] is None:
+            raise BadInput(
+                f"{source} has no column that looks like the {part}. Pass {option(part)} with one of its "
+                f"columns: {', '.join(repr(name) for name in known[:40])}{' …' if len(known) > 40 else ''}."
+            )
+    return chosen, said
 
 
 def say_leak(name: str) -> str | None:

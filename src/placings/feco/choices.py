@@ -58,25 +58,7 @@ def choose_features(
     table = source.table
     if features is None:
         return _take_numbers(source, parts, [check_column(source, name, "ignore") for name in ignore])
-    notes: tuple[str, ...] = ()
-    if isinstance(features, str) and re.fullmatch(r"top:\s*\d+", features.strip()):
-        count = int(features.split(":")[1])
-        if count < 1:
-            raise BadInput(f"features must be at least the top 1. Got {features!r}.")
-        named, note = rank_features(bundle)
-        names: Sequence[str] = named[:count]
-        notes = (note,)
-    elif isinstance(features, str):
-        names = [features]
-    elif isinstance(features, Sequence) and all(isinstance(name, str) for name in features):
-        names = list(dict.fromkeys(features))
-    else:
-        raise BadInput(
-            f"features must be None, a list of columns, or 'top:20' with {option('bundle')}. "
-            f"Got {features!r}."
-        )
-    if not names:
-        raise BadInput("features must name at least one column. Got none.")
+    names, notes = _list_names(features, bundle)
     gone = [name for name in names if name not in table.columns] if absent == "dark" else []
     if len(gone) == len(names) and not parts:  # nothing says that it is the right table
         raise BadInput(
@@ -98,6 +80,30 @@ def choose_features(
     return Choice(
         tuple(names), {**_name_parts(parts), **left}, notes, tuple(hollow), tuple(gone), tuple(table.columns)
     )
+
+
+def _list_names(features: Any, bundle: Any) -> tuple[list[str], tuple[str, ...]]:
+    """The names that are asked for, and how those of `top:20` were picked."""
+    notes: tuple[str, ...] = ()
+    if isinstance(features, str) and re.fullmatch(r"top:\s*\d+", features.strip()):
+        count = int(features.split(":")[1])
+        if count < 1:
+            raise BadInput(f"features must be at least the top 1. Got {features!r}.")
+        named, note = rank_features(bundle)
+        names = list(named[:count])
+        notes = (note,)
+    elif isinstance(features, str):
+        names = [features]
+    elif isinstance(features, Sequence) and all(isinstance(name, str) for name in features):
+        names = list(dict.fromkeys(features))
+    else:
+        raise BadInput(
+            f"features must be None, a list of columns, or 'top:20' with {option('bundle')}. "
+            f"Got {features!r}."
+        )
+    if not names:
+        raise BadInput("features must name at least one column. Got none.")
+    return names, notes
 
 
 def rank_features(bundle: Any) -> tuple[list[str], str]:

@@ -208,31 +208,7 @@ def parse_limits(read: Mapping[Any, Any], where: str) -> Limits:
     least, usual = read.get("min_events", MIN_EVENTS), read.get("rule", NON_ZERO)
     entries: list[Limit] = []
     for name, given in read.get("features", {}).items():
-        if isinstance(name, bool) or name is None:
-            raise BadInput(f"a feature's name must be text. Got {name!r}: write it in quotes.")
-        facts = {"limit": given} if is_number(given) else given
-        if not isinstance(facts, Mapping):
-            raise BadInput(f"feature {name!r} must have a limit, such as `limit: 0.8`. Got {given!r}.")
-        _check_keys(facts, ("rule", *NUMBERS, "segments"), f"feature {name!r}")
-        common = {"feature": str(name), "rule": facts.get("rule", usual)}
-        parts = facts.get("segments", [])
-        if not isinstance(parts, Sequence) or isinstance(parts, str):
-            raise BadInput(f"the segments of {name!r} must be a list. Got {parts!r}.")
-        own = {key: facts[key] for key in NUMBERS if key in facts}
-        if "limit" in own:
-            entries.append(Limit(**common, **{"min_events": least, **own}))
-        elif not parts:
-            raise BadInput(f"feature {name!r} has no limit. Write `limit: 0.8`, or take it out.")
-        shared = {key: own[key] for key in ("min_events", "importance") if key in own}
-        for part in parts:
-            if not isinstance(part, Mapping) or not isinstance(part.get("segment"), Mapping):
-                raise BadInput(
-                    f"a segment of {name!r} must be {{segment: {{column: value}}, limit: 0.8}}. Got {part!r}."
-                )
-            _check_keys(part, ("segment", *NUMBERS), f"a segment of {name!r}")
-            if "limit" not in part:
-                raise BadInput(f"{name!r} in {name_segment(part['segment'])} has no limit.")
-            entries.append(Limit(**common, **{"min_events": least, **shared, **part}))
+        entries += _parse_feature(name, given, least, usual)
     limits = Limits(tuple(entries), dict(read.get("counting", {})), dict(read.get("made", {})), (), where)
     above = [
         entry for entry in entries if entry.reference is not None and entry.limit > entry.reference + 1e-9
@@ -245,6 +221,37 @@ def parse_limits(read: Mapping[Any, Any], where: str) -> Limits:
             stacklevel=3,
         )
     return limits
+
+
+def _parse_feature(name: Any, given: Any, least: Any, usual: Any) -> list[Limit]:
+    """The limits of one feature: everywhere, and in its segments."""
+    if isinstance(name, bool) or name is None:
+        raise BadInput(f"a feature's name must be text. Got {name!r}: write it in quotes.")
+    facts = {"limit": given} if is_number(given) else given
+    if not isinstance(facts, Mapping):
+        raise BadInput(f"feature {name!r} must have a limit, such as `limit: 0.8`. Got {given!r}.")
+    _check_keys(facts, ("rule", *NUMBERS, "segments"), f"feature {name!r}")
+    common = {"feature": str(name), "rule": facts.get("rule", usual)}
+    parts = facts.get("segments", [])
+    if not isinstance(parts, Sequence) or isinstance(parts, str):
+        raise BadInput(f"the segments of {name!r} must be a list. Got {parts!r}.")
+    own = {key: facts[key] for key in NUMBERS if key in facts}
+    entries: list[Limit] = []
+    if "limit" in own:
+        entries.append(Limit(**common, **{"min_events": least, **own}))
+    elif not parts:
+        raise BadInput(f"feature {name!r} has no limit. Write `limit: 0.8`, or take it out.")
+    shared = {key: own[key] for key in ("min_events", "importance") if key in own}
+    for part in parts:
+        if not isinstance(part, Mapping) or not isinstance(part.get("segment"), Mapping):
+            raise BadInput(
+                f"a segment of {name!r} must be {{segment: {{column: value}}, limit: 0.8}}. Got {part!r}."
+            )
+        _check_keys(part, ("segment", *NUMBERS), f"a segment of {name!r}")
+        if "limit" not in part:
+            raise BadInput(f"{name!r} in {name_segment(part['segment'])} has no limit.")
+        entries.append(Limit(**common, **{"min_events": least, **shared, **part}))
+    return entries
 
 
 def render_limits(limits: Limits) -> str:
@@ -335,13 +342,7 @@ def make_limits(
     >>> entry.reference, round(entry.low, 3), round(entry.limit, 3)
     (0.9, 0.851, 0.751)
     """
-    for name, value, most in (("margin", margin, 1.0), ("spreads", spreads, math.inf)):
-        if not is_number(value) or not 0.0 <= value < most:
-            raise BadInput(
-                f"{name} must be a number of 0 or more{' and below 1' * (most == 1)}. Got {value!r}."
-            )
-    if not is_number(min_events) or min_events < 1:
-        raise BadInput(f"min_events must be a whole number of at least 1. Got {min_events!r}.")
+    _check_settings(margin, spreads, min_events)
     frame, found = count_frame(table, features, settings)
     frame = frame[find_finished(frame, watermark, found, settings.get("window"))]
     if not len(frame):
@@ -354,11 +355,7 @@ def make_limits(
         named = str(feature)
         common: dict[str, Any] = {"feature": named, "rule": rules[named], "min_events": int(min_events)}
         common["importance"] = None if importances is None else float(importances.get(named, 0.0))
-        groups: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, pool_segments(part, by))]
-        if by:
-            for values, own in part.groupby(list(by), sort=False, dropna=False):
-                groups.append((dict(zip(by, map(_plain, values), strict=True)), own))
-        for segment, own in groups:
+        for segment, own in _list_segments(part, by):
             facts = _derive(own, margin, spreads, min_events)
             if facts is None:
                 lacking.append(f"{named} in {name_segment(segment)}")
@@ -384,6 +381,25 @@ def make_limits(
     if by:
         counting["by"] = list(by)
     return Limits(tuple(entries), counting, made or {}, tuple(notes))
+
+
+def _check_settings(margin: Any, spreads: Any, min_events: Any) -> None:
+    for name, value, most in (("margin", margin, 1.0), ("spreads", spreads, math.inf)):
+        if not is_number(value) or not 0.0 <= value < most:
+            raise BadInput(
+                f"{name} must be a number of 0 or more{' and below 1' * (most == 1)}. Got {value!r}."
+            )
+    if not is_number(min_events) or min_events < 1:
+        raise BadInput(f"min_events must be a whole number of at least 1. Got {min_events!r}.")
+
+
+def _list_segments(part: pd.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """A feature's windows over everything, then those of each segment."""
+    groups: list[tuple[dict[str, Any], pd.DataFrame]] = [({}, pool_segments(part, by))]
+    if by:
+        for values, own in part.groupby(list(by), sort=False, dropna=False):
+            groups.append((dict(zip(by, map(_plain, values), strict=True)), own))
+    return groups
 
 
 def take_limits(given: Any, *, margin: float | None = None, min_events: int | None = None) -> Limits:

@@ -224,20 +224,7 @@ def find_cases(
     notes: list[str] = []
     now, known = _read_frame(today, columns, "today", notes)
     then = None if usual is None else _read_frame(usual, columns, "usual", notes)[0]
-    names = [name for name in known if name in data.feature_names]
-    if features is not None:
-        for name in features:
-            if name not in known:
-                raise UnknownName("feature in today's coverage", str(name), known)
-            data._place(name)
-        names = list(features)
-    foreign = [name for name in known if name not in data.feature_names]
-    if foreign and features is None:
-        notes.append(
-            f"Not in the reference, so not judged: {', '.join(foreign[:5])}{' …' * (len(foreign) > 5)}."
-        )
-    if not names:
-        raise BadInput("no feature of today's coverage is in the reference. Are they named alike?")
+    names = _choose_names(data, known, features, notes)
     keys = {_text(segment.key) for segment in segments}
     new = sorted({"/".join(key) for _, key in now if key not in keys})
     if new:
@@ -262,6 +249,28 @@ def find_cases(
             f"In {risen} of {len(names) * len(segments)} places coverage rose; no gain is estimated."
         )
     return cases, notes
+
+
+def _choose_names(
+    data: RankingData, known: Sequence[str], features: Sequence[str] | None, notes: list[str]
+) -> list[str]:
+    """The features to judge: those asked for, else those that today's coverage and the reference share."""
+    if features is not None:
+        for name in features:
+            if name not in known:
+                raise UnknownName("feature in today's coverage", str(name), known)
+            data._place(name)
+        names = list(features)
+    else:
+        names = [name for name in known if name in data.feature_names]
+        foreign = [name for name in known if name not in data.feature_names]
+        if foreign:
+            notes.append(
+                f"Not in the reference, so not judged: {', '.join(foreign[:5])}{' …' * (len(foreign) > 5)}."
+            )
+    if not names:
+        raise BadInput("no feature of today's coverage is in the reference. Are they named alike?")
+    return names
 
 
 def _keep_certain(cases: Sequence[Case]) -> list[Case]:

@@ -52,14 +52,7 @@ def check_model(text: bytes) -> int:
         raise BadModel("it is not UTF-8") from error
     head, gap, rest = text.partition(b"\n\n")
     fields = _read_fields(head)
-    for name in ("num_class", "num_tree_per_iteration"):
-        if _read_numbers(fields, name, int, 1)[0] != 1:
-            raise BadModel(f"it gives several scores a row ({name} is {fields[name]})")
-    width = int(_read_numbers(fields, "max_feature_idx", int, 1)[0]) + 1
-    if width < 1 or len(fields.get("feature_names", "").split(" ")) != width:
-        raise BadModel(f"it does not name its {width} features")
-    if len(fields.get("feature_infos", "").split(" ")) != width:
-        raise BadModel(f"it does not describe its {width} features")
+    width = _check_header(fields)
     sizes = _read_numbers(fields, "tree_sizes", int)
     if not gap or not len(sizes) or (sizes <= 0).any() or sizes.sum() > len(rest):
         raise BadModel("it ends before its trees do")
@@ -78,6 +71,19 @@ def check_model(text: bytes) -> int:
         except BadModel as error:
             raise BadModel(f"tree {number}: {error}") from error
     _check_parameters(body[ends[-1] :])
+    return width
+
+
+def _check_header(fields: Fields) -> int:
+    """One score a row, and every feature named and described; the number of features."""
+    for name in ("num_class", "num_tree_per_iteration"):
+        if _read_numbers(fields, name, int, 1)[0] != 1:
+            raise BadModel(f"it gives several scores a row ({name} is {fields[name]})")
+    width = int(_read_numbers(fields, "max_feature_idx", int, 1)[0]) + 1
+    if width < 1 or len(fields.get("feature_names", "").split(" ")) != width:
+        raise BadModel(f"it does not name its {width} features")
+    if len(fields.get("feature_infos", "").split(" ")) != width:
+        raise BadModel(f"it does not describe its {width} features")
     return width
 
 

@@ -122,7 +122,11 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> Settings:
         raise UnknownName("network", str(network), NETWORKS)
     if network != settings.network:
         chosen = {**OF_NETWORK.get(network, {}), **chosen}
-    settings = replace(settings, **chosen)
+    return _settle_network(_check_ranges(replace(settings, **chosen)))
+
+
+def _check_ranges(settings: Settings) -> Settings:
+    """Each number by itself: whole where it must be, and neither too small nor too large."""
     for name, least in LEAST.items():
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
@@ -134,7 +138,7 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> Settings:
         raise BadInput(f"lr must be above 0. Got {settings.lr!r}.")
     if not 0.0 <= settings.input_noise < np.inf:
         raise BadInput(f"input_noise must be 0 or more. Got {settings.input_noise!r}.")
-    return _settle_network(settings)
+    return settings
 
 
 def _settle_network(settings: Settings) -> Settings:

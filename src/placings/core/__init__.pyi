@@ -33,6 +33,8 @@ from .errors import option as option
 from .errors import say_flags as say_flags
 from .errors import setting as setting
 from .moved import keep_old_names as keep_old_names
+from .progress import ProgressBar as ProgressBar
+from .progress import show_progress as show_progress
 from .statistics import CHUNK as CHUNK
 from .statistics import adjust_holm as adjust_holm
 from .statistics import bootstrap_means as bootstrap_means
@@ -48,7 +50,6 @@ from .streams import check_file as check_file
 from .streams import find_compression as find_compression
 from .streams import iterate_blocks as iterate_blocks
 from .streams import plain_name as plain_name
-from .streams import show_progress as show_progress
 from .streams import write_atomically as write_atomically
 from .tables import Cell as Cell
 from .tables import Grid as Grid

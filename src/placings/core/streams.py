@@ -1,9 +1,8 @@
-"""Files as blocks of whole lines, plain or compressed, with a progress bar where one is wanted."""
+"""Files as blocks of whole lines, plain or compressed, and files written all or not at all."""
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -92,22 +91,6 @@ def _cut_at_lines(stream: Any, size: int) -> Iterator[bytes]:
         rest = [chunk[cut:]] if cut < len(chunk) else []
     if rest:
         yield b"".join([*rest, b"\n"])
-
-
-@contextmanager
-def show_progress(path: Path, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while a file is read: only if wanted and only on a terminal."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda place: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.progress import TransferSpeedColumn as Speed
-
-    columns = (TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), Speed())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(path.name, total=path.stat().st_size)
-        yield lambda place: bar.update(task, completed=place)
 
 
 @contextmanager

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
-from placings.core import BadInput, Floats, PlacingsWarning, check_count, write_atomically, write_json
+from placings.core import (
+    BadInput,
+    Floats,
+    PlacingsWarning,
+    check_count,
+    show_progress,
+    write_atomically,
+    write_json,
+)
 from placings.data import RankingData
 from placings.evaluation.comparison import check_comparing, compare
 from placings.evaluation.runs import as_plain, fingerprint
@@ -98,24 +104,24 @@ def compare_trained(
     parameters: dict[str, list[Mapping[str, Any]]] = {name: [] for name in entrants}
     seconds = dict.fromkeys(entrants, 0.0)
     total = len(parts) * (sum(runs.values()) + (len(entrants) if tune else 0))
-    with _show_progress(total, progress) as advance:
+    with show_progress("", total, wanted=progress) as bar:
         for number, (train, valid, test) in enumerate(parts, 1):
             prints = [None if part is None else fingerprint(part) for part in (train, valid, test)]
             for name, ranker in entrants.items():
                 cell = _Cell(kept, name, ranker, number, prints)
                 chosen: Mapping[str, Any] = {}
                 if tune:
-                    advance(f"{name}, fold {number}: tuning", 0)
+                    bar.advance(0, title=f"{name}, fold {number}: tuning")
                     chosen, took = cell.tune(train, valid, tune, judging, random_state, tuner)
                     seconds[name] += took
-                    advance("", 1)
+                    bar.advance()
                 found = []
                 for seed in range(random_state, random_state + runs[name]):
-                    advance(f"{name}, fold {number}, seed {seed}", 0)
+                    bar.advance(0, title=f"{name}, fold {number}, seed {seed}")
                     given, took = cell.score(train, valid, test, chosen, seed)
                     found.append(given)
                     seconds[name] += took
-                    advance("", 1)
+                    bar.advance()
                 scores[name].append(found)
                 parameters[name].append(dict(chosen))
     comparing.setdefault("random_state", random_state)
@@ -283,27 +289,3 @@ def _read_scores(path: Path | None, rows: int) -> Floats | None:
 
 def _say_damaged(path: Path) -> None:
     warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=3)
-
-
-@contextmanager
-def _show_progress(total: int, wanted: bool) -> Iterator[Callable[[str, int], None]]:
-    """A bar on stderr, only if wanted and on a terminal."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda what, steps: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-
-        def advance(what: str, steps: int) -> None:
-            bar.update(task, advance=steps, description=what or None)
-
-        yield advance

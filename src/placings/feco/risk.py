@@ -29,6 +29,7 @@ from placings.core import (
     mean_known,
     option,
     render_grid,
+    show_progress,
 )
 from placings.data import RankingData
 from placings.evaluation import is_lower_better
@@ -449,12 +450,12 @@ def estimate_risk(
     bench = _Bench(Subject(ranker), reference, units, judge, fill, seed, draws, jointly == "together")
     struck = [case for case in cases if case.is_struck]
     losses: dict[str, Floats] = {}
-    with _show(len(struck), progress) as advance:
+    with show_progress("coverage at risk", len(struck) + 1, wanted=progress, keep=True) as bar:
         for case in struck:
             losses[case.feature] = bench.lose(case, case.parts)
-            advance(None)
+            bar.advance()
         joint = bench.lose_all(struck, losses)
-        advance(None)
+        bar.advance()
     replicates = _replicate(struck, losses, joint, bench, bootstrap, level)
     whole = float(mean_known(bench.full[:, None])[0])
     rows = []
@@ -613,9 +614,3 @@ def _assume(settings: dict[str, Any]) -> str:
         f"{value}; and the {settings['queries']:,} queries of {settings['reference']} stand for today's, "
         "their mix of segments included."
     )
-
-
-def _show(features: int, wanted: bool) -> Any:
-    from placings.rankers import show_rounds
-
-    return show_rounds("coverage at risk", features + 1, wanted)

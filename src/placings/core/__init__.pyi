@@ -13,6 +13,13 @@ from .bundle import Bundle as Bundle
 from .bundle import read_bundle as read_bundle
 from .bundle import refuse_other as refuse_other
 from .bundle import write_bundle as write_bundle
+from .cells import digest_array as digest_array
+from .cells import keep_cell as keep_cell
+from .cells import name_cell as name_cell
+from .cells import read_array as read_array
+from .cells import read_facts as read_facts
+from .cells import write_array as write_array
+from .cells import write_facts as write_facts
 from .compilation import HAVE_NUMBA as HAVE_NUMBA
 from .compilation import compiled as compiled
 from .errors import BadBundle as BadBundle
@@ -51,6 +58,7 @@ from .streams import find_compression as find_compression
 from .streams import iterate_blocks as iterate_blocks
 from .streams import plain_name as plain_name
 from .streams import write_atomically as write_atomically
+from .streams import write_text as write_text
 from .tables import Cell as Cell
 from .tables import Grid as Grid
 from .tables import Shown as Shown

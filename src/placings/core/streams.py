@@ -109,6 +109,12 @@ def write_atomically(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that others see it whole or not at all."""
+    with write_atomically(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

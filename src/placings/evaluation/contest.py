@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 from sklearn.base import clone
 
 from placings.core import (
     BadInput,
     Floats,
-    PlacingsWarning,
     check_count,
+    name_cell,
+    read_array,
+    read_facts,
     show_progress,
-    write_atomically,
-    write_json,
+    write_array,
+    write_facts,
 )
 from placings.data import RankingData
 from placings.evaluation.comparison import check_comparing, compare
-from placings.evaluation.runs import as_plain, fingerprint
+from placings.evaluation.runs import fingerprint
 from placings.evaluation.scoring import name_metrics
 from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
@@ -187,7 +184,7 @@ class _Cell:
     ) -> tuple[Mapping[str, Any], float]:
         """The best parameters of `trials` trials, and the seconds that finding them took."""
         path = self._path("tuned", {"trials": trials, "seed": seed, **judging}, "json")
-        stored = _read_facts(path)
+        stored = read_facts(path)
         if stored is not None and isinstance(stored.get("parameters"), dict):
             return stored["parameters"], 0.0
         search: Tuner
@@ -204,8 +201,7 @@ class _Cell:
         took = time.perf_counter() - began
         if path is not None:
             facts = {"ranker": self.name, "fold": self.fold, "trials": trials, "parameters": best}
-            with write_atomically(path) as part:
-                part.write_text(write_json({**facts, "seconds": took}), encoding="utf-8")
+            write_facts(path, {**facts, "seconds": took})
         return best, took
 
     def score(
@@ -218,7 +214,7 @@ class _Cell:
     ) -> tuple[Floats, float]:
         """Scores of the test part, and the seconds that fitting and scoring took."""
         path = self._path(f"seed{seed}", {"seed": seed, "parameters": dict(chosen)}, "npy")
-        stored = _read_scores(path, test.n_rows)
+        stored = read_array(path, test.n_rows)
         if stored is not None:
             return stored, 0.0
         began = time.perf_counter()
@@ -231,8 +227,7 @@ class _Cell:
         scores = ranker.fit(train, valid=valid).predict(test)
         took = time.perf_counter() - began
         if path is not None:
-            with write_atomically(path) as part, open(part, "wb") as file:
-                np.save(file, scores, allow_pickle=False)
+            write_array(path, scores)
         return scores, took
 
     def _prepare(self, chosen: Mapping[str, Any], seed: int) -> Ranker:
@@ -248,44 +243,11 @@ class _Cell:
     def _path(self, what: str, facts: Mapping[str, Any], suffix: str) -> Path | None:
         if self.kept is None:
             return None
-        settings = as_plain(self.ranker.get_params(deep=False))
         whole = [
             find_versions(),
             type(self.ranker).__name__,
-            settings,
+            self.ranker.get_params(deep=False),
             list(self.prints),
-            as_plain(facts),
+            facts,
         ]
-        key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
-        short = re.sub(r"[^A-Za-z0-9]+", "_", self.name)[:40]
-        return self.kept / f"{short}-fold{self.fold}-{what}-{key}.{suffix}"
-
-
-def _read_facts(path: Path | None) -> dict[str, Any] | None:
-    if path is None or not path.is_file():
-        return None
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        facts = None
-    if not isinstance(facts, dict):
-        _say_damaged(path)
-        return None
-    return facts
-
-
-def _read_scores(path: Path | None, rows: int) -> Floats | None:
-    if path is None or not path.is_file():
-        return None
-    try:
-        scores = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        scores = None
-    if not isinstance(scores, np.ndarray) or scores.dtype != np.float64 or scores.shape != (rows,):
-        _say_damaged(path)
-        return None
-    return scores
-
-
-def _say_damaged(path: Path) -> None:
-    warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=3)
+        return self.kept / f"{name_cell(self.name, whole, about=f'fold{self.fold}-{what}')}.{suffix}"

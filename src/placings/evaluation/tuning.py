@@ -13,9 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadInput, MissingExtra, PlacingsError, UnknownName, check_count, show_progress
+from placings.core import (
+    BadInput,
+    MissingExtra,
+    PlacingsError,
+    UnknownName,
+    check_count,
+    show_progress,
+    write_text,
+)
 from placings.data import RankingData
-from placings.evaluation.runs import fingerprint, write_text
+from placings.evaluation.runs import fingerprint
 from placings.evaluation.spaces import (
     POSITIVE_WEIGHT,
     Space,

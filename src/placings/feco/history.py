@@ -475,7 +475,7 @@ def _start_history(home: Path, counting: dict[str, Any]) -> History:
 
 
 def _write(home: Path, counting: Mapping[str, Any], done: Mapping[str, float]) -> None:
-    from placings.evaluation import write_text
+    from placings.core import write_text
 
     text = write_json({"version": VERSION, "counting": dict(counting), "done": dict(done)})
     write_text(home / FILE, text + "\n")

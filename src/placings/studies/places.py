@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadBundle, BadFile, Floats, Ints, keep_old_names, plain_value, write_json
+from placings.core import (
+    AnyArray,
+    BadBundle,
+    BadFile,
+    Floats,
+    Ints,
+    keep_old_names,
+    plain_value,
+    write_json,
+    write_text,
+)
 from placings.data import need_library
-from placings.evaluation import write_text
 from placings.logs import PAST
 from placings.metrics import rank_of_first_relevant
 from placings.rerank import Reranker, describe_searches, load_reranker

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import flip_signs, plain_value, write_json
-from placings.evaluation import write_text
+from placings.core import flip_signs, plain_value, write_json, write_text
 from placings.rerank import Reranker, describe_searches
 from placings.studies.places import (
     DEFAULT,

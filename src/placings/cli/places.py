@@ -115,7 +115,7 @@ def search_places(
 
 
 def _write_lines(hits: list[Hit], focus: Focus | None) -> Iterator[str]:
-    from placings.places import measure_km
+    from placings.core import measure_km
 
     rows = [
         (

@@ -39,6 +39,10 @@ from .errors import find_warning as find_warning
 from .errors import option as option
 from .errors import say_flags as say_flags
 from .errors import setting as setting
+from .great_circle import EARTH_KM as EARTH_KM
+from .great_circle import arc_km as arc_km
+from .great_circle import great_circle_km as great_circle_km
+from .great_circle import measure_km as measure_km
 from .moved import keep_old_names as keep_old_names
 from .progress import ProgressBar as ProgressBar
 from .progress import show_progress as show_progress

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Ints, MissingExtra, as_utc
+from placings.core import AnyArray, BadInput, Floats, Ints, MissingExtra, as_utc, great_circle_km
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,6 @@ USED = (
     *NEEDED, *SEGMENTS, "session_id", "time", "query", "focus_lat", "focus_lon", "lat", "lon", "type", "name",
     "outcome", "is_target",
 )  # fmt: skip
-EARTH = 6371.0088  # kilometres, the mean radius
 NONE = "(none)"
 OTHER = "(others)"
 
@@ -213,12 +212,7 @@ def measure_distances(rows: pd.DataFrame) -> Floats:
     """
     if not all(name in rows for name in ("focus_lat", "focus_lon", "lat", "lon")):
         return np.full(len(rows), np.nan)
-    lat, lon, to_lat, to_lon = (
-        np.radians(_as_numbers(rows[name])) for name in ("focus_lat", "focus_lon", "lat", "lon")
-    )
-    half = np.sin((to_lat - lat) / 2) ** 2 + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2
-    angle: Floats = 2 * np.arcsin(np.sqrt(np.clip(half, 0.0, 1.0)))
-    return EARTH * angle
+    return great_circle_km(*(_as_numbers(rows[name]) for name in ("focus_lat", "focus_lon", "lat", "lon")))
 
 
 def split_lengths(

@@ -1,6 +1,5 @@
 from .engines.sqlite import SqliteEngine as SqliteEngine
 from .engines.sqlite import build_index as build_index
-from .engines.sqlite import measure_km as measure_km
 from .place import Engine as Engine
 from .place import Focus as Focus
 from .place import Hit as Hit

@@ -31,7 +31,7 @@ from placings.simulate.people import (
     choose_pauses,
     compose,
     draw_one,
-    measure_km,
+    measure_apart,
     mistype,
     shift,
     shorten_name,
@@ -178,7 +178,7 @@ class _Session:
         pasted = style < behaviour.pasted
         finisher = style < behaviour.pasted + behaviour.finishers
         detailed = rng.random() < behaviour.details * (1.5 if twins > 1 else 1.0)
-        abroad = measure_km(here, self.meant) > ABROAD_KM
+        abroad = measure_apart(here, self.meant) > ABROAD_KM
         alternate = rng.random() < behaviour.alternates * (ABROAD if abroad else 1.0)
         wish = compose(self.meant, person, rng, detail=detailed or pasted, alternate=alternate)
         if pasted:
@@ -243,7 +243,7 @@ def judge_hit(hit: Hit, meant: Place) -> float:
     place = hit.place
     if place.id == meant.id:
         return 1.0
-    if place.name.casefold() == meant.name.casefold() and measure_km(place, meant) <= TWIN_KM:
+    if place.name.casefold() == meant.name.casefold() and measure_apart(place, meant) <= TWIN_KM:
         return TWIN
     return 0.0
 

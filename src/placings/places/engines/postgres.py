@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from placings.core import BadInput, MissingExtra
+from placings.core import EARTH_KM, BadInput, MissingExtra
 from placings.places.engines.requests import ServerFailed, check_place, check_request
 from placings.places.folding import find_variants, fold_all, fold_text, split_locality
 from placings.places.place import Focus, Hit, Place
@@ -45,13 +45,14 @@ NEAR_INDEX = {
     True: "CREATE INDEX ON {places} USING gist (ll_to_earth(lat, lon))",
     False: "CREATE INDEX ON {places} (lat)",
 }
-DISTANCE = {  # kilometres; both on earthdistance's globe, of radius 6378.168
-    True: "earth_distance(ll_to_earth(p.lat, p.lon), ll_to_earth(%(lat)s, %(lon)s)) / 1000",
-    False: """12756.336 * asin(least(1, sqrt(power(sind((p.lat - %(lat)s) / 2), 2)
+DISTANCE = {  # kilometres on our globe; the one of earthdistance is a little larger
+    True: f"earth_distance(ll_to_earth(p.lat, p.lon), ll_to_earth(%(lat)s, %(lon)s)) / earth() * {EARTH_KM}",
+    False: f"""{2 * EARTH_KM} * asin(least(1, sqrt(power(sind((p.lat - %(lat)s) / 2), 2)
         + cosd(p.lat) * cosd(%(lat)s) * power(sind((p.lon - %(lon)s) / 2), 2))))""",
 }
 NEAR = {
-    True: "earth_box(ll_to_earth(%(lat)s, %(lon)s), %(near)s * 1000) @> ll_to_earth(p.lat, p.lon)",
+    True: f"""earth_box(ll_to_earth(%(lat)s, %(lon)s), %(near)s * earth() / {EARTH_KM})
+        @> ll_to_earth(p.lat, p.lon)""",
     False: """p.lat BETWEEN %(lat)s - %(near)s / 111.0 AND %(lat)s + %(near)s / 111.0
         AND {distance} <= %(near)s""",
 }

@@ -39,6 +39,13 @@ from .errors import find_warning as find_warning
 from .errors import option as option
 from .errors import say_flags as say_flags
 from .errors import setting as setting
+from .folding import KEPT as KEPT
+from .folding import drop_brackets as drop_brackets
+from .folding import fold_letters as fold_letters
+from .folding import fold_text as fold_text
+from .folding import give_spellings as give_spellings
+from .folding import spell as spell
+from .folding import spell_out as spell_out
 from .great_circle import EARTH_KM as EARTH_KM
 from .great_circle import arc_km as arc_km
 from .great_circle import great_circle_km as great_circle_km

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.core import Bools, Floats, Ints, MissingExtra
+from placings.core import Bools, Floats, Ints, MissingExtra, give_spellings
 from placings.features.columns import Rows
-from placings.features.folding import give_spellings
 from placings.features.spec import Feature, Kind, check_measures
 
 Compare = Callable[[str, str], float]
@@ -148,7 +147,7 @@ def _spell_pairs(rows: Rows, query: str, text: str) -> _SpelledPairs:
     there: list[str] = []
     sizes = []
     for one, other in zip(*pairs.columns, strict=True):
-        left, right = give_spellings(one), give_spellings(other)
+        left, right = give_spellings(one, bare=True), give_spellings(other, bare=True)
         if len(left) == 1 and len(right) == 1:
             asked.append(left[0])
             there.append(right[0])

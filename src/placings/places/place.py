@@ -50,3 +50,13 @@ class Engine(Protocol):
     ) -> list[Hit]:
         """At most `k` hits, best first; `layers` are the types wanted, `focus` is where the user is."""
         ...
+
+
+def split_locality(name: str, locality: str) -> str:
+    """A name without the locality behind its last comma.
+
+    >>> split_locality("Schanzstraße, Wiernsheim", "Wiernsheim"), split_locality("Bad, Rot", "Ulm")
+    ('Schanzstraße', 'Bad, Rot')
+    """
+    head, comma, tail = name.rpartition(",")
+    return head.strip() if comma and head.strip() and tail.strip() == locality.strip() else name

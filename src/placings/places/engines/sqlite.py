@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from placings.core import BadFile, BadInput, UnknownName, measure_km
+from placings.core import BadFile, BadInput, UnknownName, give_spellings, measure_km
 from placings.places.engines.sqlite_index import (
     COLUMNS,
     FORMAT,
@@ -26,7 +26,6 @@ from placings.places.engines.sqlite_index import (
     build_index,
     guess_words,
 )
-from placings.places.folding import give_spellings
 from placings.places.place import Focus, Hit, Place
 
 EXACT_MAIN = 6.0  # the text is the main name
@@ -101,7 +100,7 @@ def read_words(words: list[str], cost: float = 0.0, *, open: bool = False) -> Re
     return Reading(reading.groups, reading.wholes, cost, open)
 
 
-def _make_reading(spellings: list[str]) -> Reading | None:
+def _make_reading(spellings: tuple[str, ...]) -> Reading | None:
     if not spellings:
         return None
     split = [[word[:LETTERS] for word in spelling.split()[:WORDS]] for spelling in spellings]

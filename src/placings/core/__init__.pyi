@@ -35,6 +35,7 @@ from .errors import PlacingsError as PlacingsError
 from .errors import PlacingsWarning as PlacingsWarning
 from .errors import TruncatedFile as TruncatedFile
 from .errors import UnknownName as UnknownName
+from .errors import check_name as check_name
 from .errors import find_warning as find_warning
 from .errors import option as option
 from .errors import say_flags as say_flags
@@ -44,12 +45,13 @@ from .folding import drop_brackets as drop_brackets
 from .folding import fold_letters as fold_letters
 from .folding import fold_text as fold_text
 from .folding import give_spellings as give_spellings
-from .folding import spell as spell
+from .folding import spell_once as spell_once
 from .folding import spell_out as spell_out
 from .great_circle import EARTH_KM as EARTH_KM
 from .great_circle import arc_km as arc_km
 from .great_circle import great_circle_km as great_circle_km
 from .great_circle import measure_km as measure_km
+from .libraries import need_library as need_library
 from .moved import keep_old_names as keep_old_names
 from .progress import ProgressBar as ProgressBar
 from .progress import show_progress as show_progress
@@ -85,3 +87,5 @@ from .tables import write_json as write_json
 from .threads import count_threads as count_threads
 from .threads import map_in_order as map_in_order
 from .times import as_utc as as_utc
+from .times import find_zone as find_zone
+from .times import need_zone as need_zone

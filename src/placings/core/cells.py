@@ -75,9 +75,10 @@ def read_facts(path: Path | None) -> dict[str, Any] | None:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         facts = None
-    if not isinstance(facts, dict):
-        return _say_damaged(path)
-    return facts
+    if isinstance(facts, dict):
+        return facts
+    _say_damaged(path)
+    return None
 
 
 def write_facts(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,15 +97,15 @@ def read_array(path: Path | None, rows: int, checksum: str | None = None) -> Flo
     if path is None or (checksum is None and not path.is_file()):
         return None
     try:
-        mode = "r" if path.stat().st_size >= MAPPED else None
-        found = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+        mapped = path.stat().st_size >= MAPPED
+        found = np.asarray(np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False))
+        right = found.dtype == np.float64 and found.shape == (rows,)
+        if right and (checksum is None or digest_array(found) == checksum):
+            return found
     except (OSError, ValueError, EOFError):
-        return _say_damaged(path)
-    if found.dtype != np.float64 or found.shape != (rows,):
-        return _say_damaged(path)
-    if checksum is not None and digest_array(found) != checksum:
-        return _say_damaged(path)
-    return found
+        pass
+    _say_damaged(path)
+    return None
 
 
 def write_array(path: Path, values: AnyArray) -> None:

@@ -100,10 +100,10 @@ def give_spellings(text: str, *, bare: bool = False) -> tuple[str, ...]:
     >>> give_spellings("Frankfurt(Main)", bare=True), give_spellings("?")
     (('frankfurt main', 'frankfurt'), ())
     """
-    return spell(text, bare=bare)
+    return spell_once(text, bare=bare)
 
 
-def spell(text: str, *, bare: bool = False) -> tuple[str, ...]:
+def spell_once(text: str, *, bare: bool = False) -> tuple[str, ...]:
     """`give_spellings`, remembering nothing: for the names of an index, of which each comes once."""
     plain = _fold(text)
     if not plain:

@@ -230,7 +230,7 @@ def _read_through_cache(
         key = stored.make_key(files, {**options, "format": name})
     except TypeError:  # an option that has no plain form
         return _check_options(reader, path, {**options, "progress": progress})
-    found = stored.recall(key)
+    found = stored.load_entry(key)
     if found is not None:
         data, said = found
     else:

@@ -21,4 +21,3 @@ from .spec import write_features as write_features
 from .standing import Standing as Standing
 from .text import TextShape as TextShape
 from .time import Clock as Clock
-from .time import find_zone as find_zone

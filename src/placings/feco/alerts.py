@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import BadInput, Bools, Floats, Ints
-from placings.data import need_library
+from placings.core import BadInput, Bools, Floats, Ints, need_library
 from placings.feco.baselines import Baseline, Grid, estimate_baseline, make_grid, parse_time
 from placings.feco.runbook import COMMAND
 

@@ -19,7 +19,7 @@ from placings.core import (
     option,
     show_progress,
 )
-from placings.data import RankingData
+from placings.data import RankingData, check_seed
 from placings.evaluation import Importance, name_metrics
 from placings.feco.effects import WHERE, Degradation, Effect, sort_importance
 from placings.feco.masking import (
@@ -29,7 +29,6 @@ from placings.feco.masking import (
     Rule,
     Units,
     check_drops,
-    check_seed,
     check_value,
     choose_candidates,
     count_units,
@@ -109,7 +108,7 @@ def degrade(
     SIGIR eCom 2023, §4.2 and §4.3.
     """
     places = _list_places(where)
-    seed = check_seed(random_state)
+    seed = check_seed(random_state, drawn=False)
     check_share("alpha", alpha)
     asked = {
         "drops": check_drops(drops), "where": places, "value": check_value(value, rule), "of": of,

@@ -21,12 +21,11 @@ from placings.core import (
     render_grid,
     write_json,
 )
-from placings.data import RankingData
+from placings.data import RankingData, check_seed
 from placings.evaluation import is_lower_better
 from placings.feco.effects import Degradation
 from placings.feco.masking import (
     Rule,
-    check_seed,
     check_value,
     choose_candidates,
     count_units,
@@ -79,7 +78,7 @@ class Correlations:
         return render_grid(Grid(header, rows, (self.note,)), format)
 
     def to_pandas(self) -> Any:
-        from placings.data import need_library
+        from placings.core import need_library
 
         return need_library("pandas", "Correlations.to_pandas").DataFrame([asdict(e) for e in self.found])
 
@@ -128,10 +127,10 @@ def correlate_coverage(
     >>> abs(found.found[0].pearson) > 0.5
     True
     """
-    from placings.data import need_library
+    from placings.core import need_library
 
     pandas = need_library("pandas", "correlate_coverage")
-    seed = check_seed(random_state)
+    seed = check_seed(random_state, drawn=False)
     check_count("draws", draws, least=1)
     check_share("level", level)
     steps = [float(step) for step in grid]
@@ -235,7 +234,7 @@ def relate_importance(
     settings = found.settings
     means = resample_means(columns, settings["bootstrap"], settings["random_state"])
     low, high = bound_known(correlate_rows(rank_values(weights), rank_values(means)), settings["level"])
-    from placings.data import need_library
+    from placings.core import need_library
 
     pairs = need_library("pandas", "relate_importance").DataFrame(
         {

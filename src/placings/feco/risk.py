@@ -31,14 +31,13 @@ from placings.core import (
     render_grid,
     show_progress,
 )
-from placings.data import RankingData
+from placings.data import RankingData, check_seed
 from placings.evaluation import is_lower_better
 from placings.feco.masking import (
     Order,
     Rule,
     Segment,
     Units,
-    check_seed,
     check_value,
     count_events,
     count_units,
@@ -117,14 +116,14 @@ class Risk(Shown):
 
     def to_pandas(self) -> Any:
         """One row a feature, the largest loss first, and the total as the last one."""
-        from placings.data import need_library
+        from placings.core import need_library
 
         rows = [asdict(row) for row in (*self.features, self.total)]
         return need_library("pandas", "Risk.to_pandas").DataFrame(rows)
 
     def by_segment(self) -> Any:
         """One row a feature and segment: reference, usual, today (coverages), masked (share), units, lost."""
-        from placings.data import need_library
+        from placings.core import need_library
 
         return need_library("pandas", "Risk.by_segment").DataFrame(self.segments)
 
@@ -440,7 +439,7 @@ def estimate_risk(
     check_count("draws", draws, least=1)
     check_count("bootstrap", bootstrap)
     check_share("level", level)
-    seed, fill, judge = check_seed(random_state), check_value(value, rule), find_metric(metric)
+    seed, fill, judge = check_seed(random_state, drawn=False), check_value(value, rule), find_metric(metric)
     units = count_units(reference, unit)
     columns = name_segments(by) if by is not None else _guess_segments(today, reference)
     segments = split_units(units, columns)

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Ints, MissingExtra, as_utc, great_circle_km
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Floats,
+    Ints,
+    as_utc,
+    great_circle_km,
+    need_library,
+    need_zone,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -332,13 +341,7 @@ def count_hours(searches: pd.DataFrame, *, zone: str = "UTC") -> Ints:
 
 def to_zone(time: pd.Series, zone: str) -> pd.Series:
     """UTC times as the clocks of a zone show them."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        there = ZoneInfo(zone)
-    except (KeyError, ValueError, OSError) as error:
-        raise BadInput(f"zone must be a time zone's name, such as Europe/Berlin. Got {zone!r}.") from error
-    local: pd.Series = time.dt.tz_localize("UTC").dt.tz_convert(there).dt.tz_localize(None)
+    local: pd.Series = time.dt.tz_localize("UTC").dt.tz_convert(need_zone(zone)).dt.tz_localize(None)
     return local
 
 
@@ -425,11 +428,7 @@ def build_frame(data: Any, columns: list[str] | None = None) -> pd.DataFrame:
 
 def need_pandas() -> Any:
     """The pandas module, or how to install it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtra("reading a log", "pandas", "frames") from error
-    return pandas
+    return need_library("pandas", "reading a log")
 
 
 def weigh_sections(rows: pd.DataFrame, by: str = "type", *, most: int = 8) -> tuple[pd.DataFrame, float]:

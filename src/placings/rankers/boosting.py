@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from placings.core import (
     BadInput,
     Floats,
     Floats32,
-    MissingExtra,
     UnknownName,
     count_threads,
     show_progress,
@@ -107,14 +105,6 @@ class TreeRanker(Ranker):
 
 
 # -- parameters -----------------------------------------------------------------------------------
-
-
-def need_library(library: str, ranker: str) -> Any:
-    """The module, or an error that names the command which installs it."""
-    try:
-        return import_module(library)
-    except ImportError as error:
-        raise MissingExtra(ranker, library, "trees") from error
 
 
 def merge_params(

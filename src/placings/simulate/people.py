@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from placings.core import BadInput, Floats, Ints, arc_km, measure_km
+from placings.core import BadInput, Floats, Ints, arc_km, find_zone, measure_km
 from placings.places import Focus, Place
 
 if TYPE_CHECKING:
@@ -356,13 +356,9 @@ def to_utc(local: datetime, zone: str, longitude: float) -> datetime:
     >>> to_utc(noon, "Europe/Berlin", 8.4).hour, to_utc(noon, "", 8.4).hour
     (10, 11)
     """
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    if zone:
-        try:
-            return local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
-        except (ZoneInfoNotFoundError, ValueError):
-            pass
+    there = find_zone(zone)
+    if there is not None:
+        return local.replace(tzinfo=there).astimezone(UTC).replace(tzinfo=None)
     return local - timedelta(hours=round(longitude / 15.0))
 
 

@@ -102,7 +102,7 @@ def pack_correlations(found: Correlations) -> dict[str, Any]:
 
 def unpack_correlations(facts: Mapping[str, Any]) -> Correlations:
     """The reverse of `pack_correlations`; null is NaN."""
-    from placings.data import need_library
+    from placings.core import need_library
 
     points = need_library("pandas", "the coverage study").DataFrame(facts["points"])
     found = []

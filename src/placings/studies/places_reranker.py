@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, Floats, Ints, UnknownName
-from placings.data import RankingData, need_library
+from placings.core import BadInput, Floats, Ints, UnknownName, need_library
+from placings.data import RankingData
 from placings.logs import MADE, PAST, SEARCH, add_past_clicks, count_clicks
 from placings.rankers import MeanRanker, Ranker
 from placings.rerank import Guard, Reranker, describe_searches, fit_guard, load_reranker

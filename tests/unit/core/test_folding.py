@@ -6,7 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from placings.core.folding import drop_brackets, fold_letters, fold_text, give_spellings, spell, spell_out
+from placings.core.folding import (
+    drop_brackets,
+    fold_letters,
+    fold_text,
+    give_spellings,
+    spell_once,
+    spell_out,
+)
 
 
 def test_case_accents_and_sharp_s_are_folded() -> None:
@@ -137,7 +144,7 @@ def test_bare_spellings_leave_out_what_stands_in_brackets() -> None:
 
 @given(st.text(max_size=60))
 def test_spellings_remembered_or_not_are_the_same(text: str) -> None:
-    assert spell(text) == give_spellings(text)
+    assert spell_once(text) == give_spellings(text)
 
 
 def test_folded_letters_keep_their_signs() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from placings.core import EARTH_KM, BadInput, MissingExtra, fold_text, spell
+from placings.core import EARTH_KM, BadInput, fold_text, need_library, spell_once
 from placings.places.engines.requests import ServerFailed, check_place, check_request
 from placings.places.place import Focus, Hit, Place, split_locality
 
@@ -295,13 +295,13 @@ class PostgresEngine:
     def _copy(self, cursor: Any, places: list[Place], start: int, tables: dict[str, str]) -> None:
         from psycopg.types.json import Jsonb
 
-        own = [spell(place.name) for place in places]
-        bare = [spell(split_locality(place.name, place.locality)) for place in places]
+        own = [spell_once(place.name) for place in places]
+        bare = [spell_once(split_locality(place.name, place.locality)) for place in places]
         around = [
-            spell(" ".join((place.locality, place.street, place.neighbourhood, place.borough)))
+            spell_once(" ".join((place.locality, place.street, place.neighbourhood, place.borough)))
             for place in places
         ]
-        others = (spell(name) for place in places for name in place.names)
+        others = (spell_once(name) for place in places for name in place.names)
         with cursor.copy(self._fill(f"COPY {{places}} ({', '.join(COLUMNS)}) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 check_place(place)
@@ -349,10 +349,7 @@ class PostgresEngine:
     def _connect(self) -> Any:
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        try:
-            import psycopg
-        except ImportError as error:
-            raise MissingExtra("the PostgreSQL engine", "psycopg", "places") from error
+        psycopg = need_library("psycopg", "the PostgreSQL engine", "places")
         if not self._read_address():
             raise BadInput(
                 "the database's address cannot be read. It must be postgresql://user@host/database or pairs "
@@ -384,10 +381,7 @@ class PostgresEngine:
     @contextmanager
     def _told_as_ours(self) -> Iterator[None]:
         """psycopg's errors as ours, without the address and its password."""
-        try:
-            import psycopg
-        except ImportError as error:
-            raise MissingExtra("the PostgreSQL engine", "psycopg", "places") from error
+        psycopg = need_library("psycopg", "the PostgreSQL engine", "places")
         try:
             yield
         except psycopg.errors.UniqueViolation as error:

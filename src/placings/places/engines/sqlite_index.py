@@ -12,7 +12,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.core import BadInput, EmptyFile, MissingExtra, drop_brackets, fold_text, give_spellings, spell
+from placings.core import (
+    BadInput,
+    EmptyFile,
+    drop_brackets,
+    fold_text,
+    give_spellings,
+    need_library,
+    spell_once,
+)
 from placings.places.place import Place
 
 FORMAT = "placings places"
@@ -162,7 +170,7 @@ def _give_keys(chunk: Sequence[Place]) -> Iterator[tuple[Place, list[str], list[
         counts.append(len(own))
         texts += own
         texts += place.names
-    spellings = [spell(text) for text in texts]
+    spellings = [spell_once(text) for text in texts]
     at = 0
     for place, own_count in zip(chunk, counts, strict=True):
         middle, end = at + own_count, at + own_count + len(place.names)
@@ -313,10 +321,7 @@ def _make_edits(word: str) -> set[str]:
 
 def _find_far(connection: sqlite3.Connection, word: str, beginning: bool) -> list[str]:
     """Two mistakes leave one of three parts whole: words that hold one are compared, popular ones first."""
-    try:
-        from rapidfuzz.distance import OSA
-    except ImportError as error:
-        raise MissingExtra("finding misspelt words", "rapidfuzz", "places") from error
+    OSA = need_library("rapidfuzz.distance", "finding misspelt words", "places", "rapidfuzz").OSA
     size = len(word)
     middle = (size - 3) // 2
     parts = {word[:3], word[middle : middle + 3], word[size - 3 :]}

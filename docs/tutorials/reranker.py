@@ -18,8 +18,8 @@ simulate_log(towns, pg.open_engine("sqlite:towns.db"), 1500, k=20, random_state=
 
 # 1. The shop, in ten lines.
 #
-# A request holds what is known of the search and all fields of its items, as your engine gives them; here it is
-# the first search of the test.
+# A request holds what is known of the search and all fields of its items, as your engine gives them; here it
+# is the first search of the test.
 
 log = pg.join_logs("shop/searches.parquet", "shop/actions.parquet")
 train, valid, test = log.split(0.6, 0.2, 0.2, by="time")
@@ -32,8 +32,8 @@ print("The new order:", (answer.order + 1).tolist())
 
 # 2. Places, in ten lines.
 #
-# Of the lists that people see while they type, most are not clicked. They stay in the log as negatives: a list
-# that held what its session clicked later is learned from.
+# Of the lists that people see while they type, most are not clicked. They stay in the log as negatives: a
+# list that held what its session clicked later is learned from.
 
 log = pg.join_logs("towns/searches.parquet", "towns/actions.parquet", unsuccessful="negatives")
 train, valid, test = log.split(0.6, 0.2, 0.2, by="time")
@@ -46,8 +46,8 @@ for hit in engine.search("frei", focus=(48.0, 7.85), k=3):
 
 # 3. Any engine.
 #
-# A file of answers is an engine, too: a line for each query, with the hits as your own engine gives them. What
-# a request lacks is told.
+# A file of answers is an engine, too: a line for each query, with the hits as your own engine gives them.
+# What a request lacks is told.
 
 hits = [{"item_id": "a", "price": 9.5, "rating": 4.0}, {"item_id": "b", "price": 12.0, "rating": 4.8}]
 with open("hits.jsonl", "w") as file:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from placings.core.times import as_utc
 from placings.features.columns import Rows
-from placings.feco.baselines import to_utc
+from placings.feco.baselines import as_stamps
 from placings.logs.facts import clean_rows
 from placings.logs.json_lines import read_json_lines
 
@@ -58,7 +58,7 @@ def test_every_reader_of_times_takes_each_value_by_itself(texts: list[str]) -> N
     assert Rows({"time": texts}).times("time").tolist() == expected
     rows = {"search_id": texts, "item_id": texts, "position": 1, "label": 0.0, "time": texts}
     assert clean_rows(pd.DataFrame(rows))[0]["time"].tolist() == expected
-    assert to_utc(texts).tolist() == expected
+    assert as_stamps(texts).tolist() == expected
 
 
 def test_epoch_seconds_are_no_iso_text_and_a_day_is_its_midnight() -> None:

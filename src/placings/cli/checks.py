@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadInput, MissingExtra, UnknownName
+from placings.core import BadInput, MissingExtra
 
 if TYPE_CHECKING:
     from placings.rankers import Ranker
@@ -105,13 +105,6 @@ def check_average(average: str | None) -> None:
         pd.Timedelta(average)
     except ValueError:
         raise BadInput(f"--average must be a length of time such as 7d. Got {average!r}.") from None
-
-
-def check_choice(value: Any, known: Iterable[str], kind: str) -> None:
-    """Refuse a name that is not known; None is fine."""
-    names = list(known)
-    if value is not None and value not in names:
-        raise UnknownName(kind, str(value), names)
 
 
 def check_ranker(name: str, settings: dict[str, Any]) -> Ranker:

@@ -138,7 +138,7 @@ def degrade_model(
         random_state=seed, progress=sys.stderr.isatty(),
     )  # fmt: skip
     if figure is not None:
-        from placings.evaluation import write_text
+        from placings.core import write_text
         from placings.report import draw_degradation
 
         write_text(figure, draw_degradation(found) + "\n")

@@ -135,7 +135,7 @@ def evaluate_files(
         from placings.rankers import load_ranker
 
         rankers = [load_ranker(chosen["model"])]
-    rows, together = read_rows(data, chosen, rankers)
+    rows, together = read_judged(data, chosen, rankers)
     _check_slices(rows, chosen)
     with _start(chosen, "evaluate", data, rows, overwrite) as run:
         if rankers:
@@ -237,7 +237,7 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
     check_comparing([name for name, _ in [*models, *files]], names, **_testing(chosen))
     _check(data, chosen, names, [place for _, place in files])
     loaded = [(name, load_ranker(place)) for name, place in models]
-    rows, together = read_rows(data, chosen, [ranker for _, ranker in loaded])
+    rows, together = read_judged(data, chosen, [ranker for _, ranker in loaded])
     _check_slices(rows, chosen)
     with _start(chosen, "compare", data, rows, overwrite) as run:
         methods: dict[str, list[Floats]] = {}
@@ -339,11 +339,13 @@ def _check(
     data: Path, chosen: Mapping[str, Any], metrics: list[str], scores: Sequence[str | Path | None] = ()
 ) -> None:
     """Refuse what would fail after the work: metrics, rules, and paths that cannot be read or written."""
-    from placings.cli.checks import check_choice, check_folder, check_inputs, check_metrics
+    from placings.cli.checks import check_folder, check_inputs, check_metrics
+    from placings.core import check_name
     from placings.metrics import EMPTY
 
     check_metrics(metrics)
-    check_choice(None if chosen.get("empty") is None else str(chosen["empty"]), EMPTY, "empty rule")
+    if chosen.get("empty") is not None:
+        check_name("empty rule", str(chosen["empty"]), EMPTY)
     if chosen.get("out") is not None:
         check_folder(chosen["out"])
     check_inputs(data, *scores)
@@ -362,7 +364,7 @@ def _check_slices(rows: RankingData, chosen: Mapping[str, Any]) -> None:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_rows(
+def read_judged(
     path: Path, chosen: Mapping[str, Any], models: Sequence[Ranker] = ()
 ) -> tuple[RankingData, bool]:
     """The data as these models need them, and whether reading it left all rows at their places."""

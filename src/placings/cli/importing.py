@@ -23,12 +23,13 @@ def import_model(
       placings import-model lightgbm.txt model/
       placings import-model ranker.ubj model/ --names feature_names.txt
     """
-    from placings.cli.checks import check_choice, check_folder, check_inputs
-    from placings.core import BadInput, check_file, refuse_other
+    from placings.cli.checks import check_folder, check_inputs
+    from placings.core import BadInput, check_file, check_name, refuse_other
     from placings.data import read_feature_names
 
     libraries = {"lightgbm": "LightGBMRanker", "xgboost": "XGBoostRanker"}
-    check_choice(library, libraries, "library")
+    if library is not None:
+        check_name("library", library, libraries)
     check_folder(out, "OUT")
     refuse_other(out)
     check_inputs(names)

@@ -45,8 +45,7 @@ def explore_log(
       placings log explore rows.parquet --unsuccessful failed.parquet --zone Europe/Berlin --out log.html
     """
     from placings.cli.checks import check_inputs, check_page
-    from placings.core import BadInput
-    from placings.features import find_zone
+    from placings.core import BadInput, find_zone
     from placings.logs import ClickLog
 
     check_page(out, "--out")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.checks import check_folder
-from placings.core import BadInput
+from placings.core import BadInput, show_progress
 
 if TYPE_CHECKING:
     from placings.places import Place
@@ -75,7 +72,7 @@ def simulate_places(
     check_folder(out, "OUT")
     engine = SqliteEngine(index)
     meant = _read_meant(places, engine)
-    with _show_searches(searches) as progress:
+    with show_progress("simulating searches", searches) as bar:
         log = simulate_log(
             meant,
             engine,
@@ -84,7 +81,7 @@ def simulate_places(
             k=k,
             count="clicked" if clicked else "searches",
             random_state=seed,
-            progress=progress,
+            progress=bar.reach,
         )
     written = log.write(out, form.value)
     typer.echo(log.describe())
@@ -136,17 +133,3 @@ def _read_meant(places: str | None, engine: object) -> list[Place]:
     if listed is None:
         raise BadInput("this index does not list its places. Name the file it was made of with --places.")
     return list(listed() if callable(listed) else listed)
-
-
-@contextmanager
-def _show_searches(total: int) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr, only on a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating searches", total=total)
-        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -37,13 +34,14 @@ def index_places(
       placings places index places_karlsruhe.jsonl.gz karlsruhe.db
     """
     from placings.cli.checks import check_output
+    from placings.core import show_progress
     from placings.places import build_index, read_source
 
     check_output(out, "OUT")
-    with _show_bar("reading") as tell:
-        places = read_source(source, progress=tell)
-    with _show_bar("indexing") as tell:
-        build_index(places, out, progress=tell)
+    with show_progress("reading", rate="bytes") as bar:
+        places = read_source(source, progress=bar.reach)
+    with show_progress("indexing") as bar:
+        build_index(places, out, progress=bar.reach)
     print_text(
         f"{len(places):,} place{'' if len(places) == 1 else 's'} in {out} ({out.stat().st_size / 1e6:.0f} MB)"
     )
@@ -115,20 +113,6 @@ def search_places(
         print_text(json.dumps(told_hits, ensure_ascii=False))
         return
     print_text("\n".join(write_lines(hits, focus)) if hits else "nothing found")
-
-
-@contextmanager
-def _show_bar(what: str) -> Iterator[Callable[[int, int], object] | None]:
-    """A bar on stderr, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 app.command("index")(index_places)

@@ -88,8 +88,7 @@ def run_places_study(
 
     from placings.cli.checks import check_folder, check_inputs
     from placings.cli.printing import say_when_stopped
-    from placings.core import write_json
-    from placings.features import find_zone
+    from placings.core import find_zone, write_json
     from placings.logs import ClickLog
     from placings.studies import CELLS, choose_settings, render_study, study_places
 

@@ -36,7 +36,7 @@ class Keep(StrEnum):
 
 
 @app.callback()
-def start() -> None:
+def reproduce() -> None:
     """Run an experiment of the papers again, on their data or on yours."""
 
 

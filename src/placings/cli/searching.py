@@ -69,7 +69,7 @@ def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
 
 def _measure(hit: Hit, focus: Focus | None) -> str:
     """How far a hit is from the person, in km; empty where one of the two is not known."""
-    from placings.places import measure_km
+    from placings.core import measure_km
 
     lat, lon = hit.fields.get("lat"), hit.fields.get("lon")
     if focus is None or lat is None or lon is None:

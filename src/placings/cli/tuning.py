@@ -151,7 +151,6 @@ def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -
 def check_search(path: Path, chosen: dict[str, Any]) -> Ranker:
     """The ranker to start from; what the search would fail at later is refused now."""
     from placings.cli.checks import (
-        check_choice,
         check_folder,
         check_inputs,
         check_library,
@@ -161,14 +160,16 @@ def check_search(path: Path, chosen: dict[str, Any]) -> Ranker:
         check_ranker,
     )
     from placings.cli.fitting import check_parts
+    from placings.core import check_name
     from placings.evaluation import METHODS, find_space
     from placings.metrics import EMPTY
 
     start = check_ranker(str(chosen.get("ranker", "lightgbm")), chosen["set"])
     find_space(start, chosen.get("space"))
     check_metrics([str(chosen.get("metric", "ndcg@10"))], "--metric")
-    check_choice(chosen.get("method"), METHODS, "method")
-    check_choice(chosen.get("empty"), EMPTY, "empty rule")
+    for name, kind, known in (("method", "method", METHODS), ("empty", "empty rule", EMPTY)):
+        if chosen.get(name) is not None:
+            check_name(kind, chosen[name], known)
     check_library("optuna", "tuning", "optuna", "tune")
     if chosen.get("out"):
         check_folder(chosen["out"])

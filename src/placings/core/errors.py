@@ -103,6 +103,13 @@ class UnknownName(BadInput):
         super().__init__(f"no {kind} {name!r}; {guess}Known: {', '.join(names[:40])}{more}.")
 
 
+def check_name(kind: str, name: object, known: Iterable[str]) -> None:
+    """Refuse a name that is not in its registry."""
+    names = list(known)
+    if name not in names:
+        raise UnknownName(kind, str(name), names)
+
+
 class BadFile(PlacingsError, ValueError):
     """A file holds something that cannot be read; `path` and `line` say where."""
 

@@ -1,9 +1,8 @@
-"""Files as blocks of whole lines, plain or compressed, with a progress bar where one is wanted."""
+"""Files as blocks of whole lines, plain or compressed, and files written all or not at all."""
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -95,22 +94,6 @@ def _cut_at_lines(stream: Any, size: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def show_progress(path: Path, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while a file is read: only if wanted and only on a terminal."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda place: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.progress import TransferSpeedColumn as Speed
-
-    columns = (TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), Speed())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(path.name, total=path.stat().st_size)
-        yield lambda place: bar.update(task, completed=place)
-
-
-@contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
     """A temporary path in the same folder that becomes `path` when all went well, and vanishes when not."""
     if not path.parent.is_dir():
@@ -124,6 +107,12 @@ def write_atomically(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that others see it whole or not at all."""
+    with write_atomically(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _umask() -> int:

@@ -6,8 +6,8 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -264,11 +264,15 @@ class Shown:
 
 
 def plain_value(value: Any) -> Any:
-    """`value` made of dicts, lists, strings and finite numbers only."""
-    if isinstance(value, dict):
+    """`value` as JSON holds it: arrays, tuples, sets as lists, other objects as text, NaN and inf as null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_value(asdict(value))
+    if isinstance(value, Mapping):
         return {str(key): plain_value(part) for key, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return plain_value(value.tolist())
+    if isinstance(value, Set):
+        return sorted((plain_value(part) for part in value), key=str)  # the same in every process
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [plain_value(part) for part in value]
     if isinstance(value, float):

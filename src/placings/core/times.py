@@ -1,9 +1,13 @@
-"""Times as everything below the surface has them: UTC without a zone."""
+"""Times as everything below the surface has them, UTC without a zone; and zones by name."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
+
+from placings.core.errors import BadInput
 
 
 def as_utc(value: Any) -> datetime:
@@ -31,3 +35,26 @@ def as_utc(value: Any) -> datetime:
         return value.astimezone(UTC).replace(tzinfo=None)
     except OverflowError as error:  # the first hours of year 1 or the last ones of 9999
         raise ValueError(f"{value!r} lies outside of the years 1 to 9999") from error
+
+
+@lru_cache(maxsize=1024)
+def find_zone(name: str) -> ZoneInfo | None:
+    """The time zone of this name, or None if there is none.
+
+    >>> find_zone("Europe/Berlin"), find_zone("Nowhere")
+    (zoneinfo.ZoneInfo(key='Europe/Berlin'), None)
+    """
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, ill-formed, the name of a folder
+        return None
+
+
+def need_zone(name: str) -> ZoneInfo:
+    """The time zone of this name, or an error that shows what such names look like."""
+    zone = find_zone(name) if isinstance(name, str) else None
+    if zone is None:
+        raise BadInput(f"zone must be a name of the IANA list such as 'Europe/Berlin'. Got {name!r}.")
+    return zone

@@ -58,7 +58,6 @@ from .tables import SINGLE_PARTS as SINGLE_PARTS
 from .tables import check_width as check_width
 from .tables import find_delimiter as find_delimiter
 from .tables import find_roles as find_roles
-from .tables import need_library as need_library
 from .tables import open_stream as open_stream
 from .tables import say_leak as say_leak
 from .trec import read_qrels as read_qrels

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from placings.core import BadFile, BadInput, MissingExtra, UnknownName, count_threads, option
-from placings.data.paths import as_paths, as_urls, find_delimiter, find_files
+from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter
 from placings.data.ranking import RankingData
 from placings.data.tables import METADATA_KEY
 
@@ -128,7 +128,7 @@ def open_source(table: Table, engine: Engine = None, *, texts: Sequence[str] = (
         if backend.name == "pyspark":
             read = backend._session.read
             if kind == "csv":
-                mark = find_delimiter(files[0])
+                mark = guess_delimiter(files[0])
                 frame = read.csv(as_urls(files), header=True, inferSchema=True, sep=mark)
                 kept = [name for name in texts if name in frame.columns]
                 if kept:

@@ -86,7 +86,7 @@ def make_key(files: Sequence[Path], options: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, default=_plain).encode()).hexdigest()[:40]
 
 
-def recall(key: str) -> tuple[RankingData, list[list[str]]] | None:
+def load_entry(key: str) -> tuple[RankingData, list[list[str]]] | None:
     """The data under this key, mapped, with the warnings that reading it gave; None if there is none.
 
     A damaged entry is thrown away: it will be read anew.

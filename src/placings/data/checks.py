@@ -157,10 +157,11 @@ def _refuse_infinite(values: Floats32, first_row: int = 0) -> None:
     )
 
 
-def check_seed(random_state: int | None) -> int:
-    """The seed, or one drawn now if there is none; anything but a whole number of 0 or more is refused."""
-    if random_state is None:
+def check_seed(random_state: Any, *, drawn: bool = True) -> int:
+    """The seed, a whole number of 0 or more; with `drawn` one is drawn now where there is none (None)."""
+    if random_state is None and drawn:
         return int(np.random.default_rng().integers(2**63))
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise BadInput(f"random_state must be None or a whole number of 0 or more. Got {random_state!r}.")
+        allowed = "None or a whole number" if drawn else "a whole number"
+        raise BadInput(f"random_state must be {allowed} of 0 or more. Got {random_state!r}.")
     return int(random_state)

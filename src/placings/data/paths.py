@@ -77,7 +77,7 @@ def as_urls(files: Sequence[str]) -> list[str]:
     return [file if "://" in file else Path(file).resolve().as_uri() for file in files]
 
 
-def find_delimiter(file: str) -> str:
+def guess_delimiter(file: str) -> str:
     """What separates the fields of a CSV file, by its name."""
     name = file.lower()
     for ending in PACKED:

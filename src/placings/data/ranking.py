@@ -223,14 +223,14 @@ class RankingData:
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas table (see `to_arrow`)."""
-        from placings.data.tables import need_library
+        from placings.core import need_library
 
         need_library("pandas", "RankingData.to_pandas")
         return self.to_arrow().to_pandas()  # type: ignore[no-any-return]
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a polars table (see `to_arrow`)."""
-        from placings.data.tables import need_library
+        from placings.core import need_library
 
         polars = need_library("polars", "RankingData.to_polars")
         return polars.from_arrow(self.to_arrow())  # type: ignore[no-any-return]

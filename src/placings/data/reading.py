@@ -259,7 +259,7 @@ def _read_through_cache(
         key = stored.make_key(files, {**options, "format": name})
     except TypeError:  # an option that has no plain form
         return reader(path, **options, progress=progress)
-    found = stored.recall(key)
+    found = stored.load_entry(key)
     if found is not None:
         data, said = found
     else:

@@ -369,12 +369,13 @@ def read_svmlight(
     words = (missing,) if isinstance(missing, str) else tuple(missing)
     store = RowStore()
     blocks: list[Block] = []
-    with show_progress(path, progress) as on_bytes:
+    size = path.stat().st_size if path.is_file() else None
+    with show_progress(f"reading {path.name}", size, wanted=progress, rate="bytes") as bar:
         places: list[int] = []  # in the file, after each block
 
         def advance(place: int) -> None:
             places.append(place)
-            on_bytes(place)
+            bar.reach(place)
 
         texts = iterate_blocks(path, BLOCK, advance)
         for block in _parse_in_order(path, texts, Rules.of(words, non_finite == "missing")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import warnings
@@ -23,7 +22,6 @@ from placings.core import (
     Floats32,
     Guess,
     LeftOut,
-    MissingExtra,
     TruncatedFile,
     UnknownName,
     check_file,
@@ -157,7 +155,7 @@ def find_roles(
     guessed_position = chosen["position"] is None and named.get("position") is not False
     if guessed_position:
         free = [n for n in unrecorded if n not in {*taken, *keep} and _plain(n) == "position"]
-        fits = [n for n in free if is_number(schema.field(n).type)]
+        fits = [n for n in free if holds_numbers(schema.field(n).type)]
         guessed_position = bool(fits)
         if fits:
             chosen["position"] = fits[0]
@@ -233,7 +231,7 @@ def say_leak(name: str) -> str | None:
     return _REASONS.get(_plain(name))
 
 
-def is_number(kind: pa.DataType) -> bool:
+def holds_numbers(kind: pa.DataType) -> bool:
     """Whether a column of this type can be a feature: numbers, booleans, decimals, or nothing at all."""
     import pyarrow.types as types
 
@@ -288,7 +286,7 @@ def _choose_features(
         return tuple(dict.fromkeys(named))
     first = [name for name in recorded.get("features", ()) if name in schema.names and name not in taken]
     used = taken | _recorded_columns(recorded) | SAVED_INDEX
-    return (*first, *(n for n in schema.names if n not in used and is_number(schema.field(n).type)))
+    return (*first, *(n for n in schema.names if n not in used and holds_numbers(schema.field(n).type)))
 
 
 def _guess_column(schema: pa.Schema, part: str, taken: set[str]) -> str | None:
@@ -303,7 +301,7 @@ def _guess_column(schema: pa.Schema, part: str, taken: set[str]) -> str | None:
 def _suits(kind: pa.DataType, part: str) -> bool:
     import pyarrow.types as types
 
-    number = is_number(kind) and not types.is_null(kind)
+    number = holds_numbers(kind) and not types.is_null(kind)
     return number if part == "label" else _is_text(kind) or (number and not types.is_boolean(kind))
 
 
@@ -433,7 +431,7 @@ def _counts_from_1(column: pa.ChunkedArray) -> bool:
 def _fill_feature(out: Floats32, column: pa.Array, name: str, start: int, source: str) -> None:
     import pyarrow as pa
 
-    if not is_number(column.type):
+    if not holds_numbers(column.type):
         raise BadInput(_describe_text_feature(column, name, start, source))
     values = _as_numbers(column)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -481,7 +479,7 @@ def _as_numbers(column: pa.Array) -> AnyArray:
 
 
 def _as_labels(column: pa.Array, name: str, start: int, source: str) -> AnyArray:
-    if not is_number(column.type):
+    if not holds_numbers(column.type):
         first = next((value for value in column.to_pylist() if value is not None), None)
         raise BadInput(
             f"{source}: label {name!r} must be numbers. Got {first!r} (the column is {column.type}). Map its "
@@ -517,7 +515,7 @@ def _as_id_array(column: pa.ChunkedArray, part: str, name: str, source: str) -> 
             return np.asarray(column.cast(pa.int64()).to_numpy())
         except pa.ArrowInvalid:
             return _as_texts(column.cast(pa.string()), name, source)
-    if is_number(column.type):
+    if holds_numbers(column.type):
         return np.asarray(column.to_numpy())
     return _as_texts(column, name, source)
 
@@ -537,7 +535,7 @@ def _as_part(
             except pa.ArrowInvalid as error:
                 raise BadInput(f"{source}: time {name!r} is text that is no ISO time: {error}.") from error
         return np.asarray(column.to_numpy())
-    if not is_number(column.type):
+    if not holds_numbers(column.type):
         raise BadInput(f"{source}: {part} {name!r} must be numbers. Got a column of {column.type}.")
     return _as_numbers(column.combine_chunks())
 
@@ -548,7 +546,7 @@ def _as_plain(column: pa.ChunkedArray, name: str, source: str) -> AnyArray:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if is_number(column.type) or pa.types.is_temporal(column.type):
+    if holds_numbers(column.type) or pa.types.is_temporal(column.type):
         return np.asarray(column.to_numpy())
     return _as_texts(column, name, source)
 
@@ -825,14 +823,6 @@ def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch)
-
-
-def need_library(name: str, what: str) -> Any:
-    """The module, or an error that says what needs it and how to install it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtra(what, name, "frames") from error
 
 
 def _find_roles(

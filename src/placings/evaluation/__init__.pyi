@@ -9,12 +9,10 @@ from .importance import permute_importance as permute_importance
 from .importance import rank_importance as rank_importance
 from .runs import OtherRun as OtherRun
 from .runs import RunFolder as RunFolder
-from .runs import as_plain as as_plain
 from .runs import fingerprint as fingerprint
 from .runs import list_versions as list_versions
 from .runs import log_to_mlflow as log_to_mlflow
 from .runs import start_run as start_run
-from .runs import write_text as write_text
 from .score_files import read_scores as read_scores
 from .score_files import stands_together as stands_together
 from .scoring import evaluate as evaluate

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-import sys
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,10 +11,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
-from placings.core import BadInput, Floats, Ints, PlacingsWarning, check_count, write_atomically, write_json
+from placings.core import (
+    BadInput,
+    Floats,
+    Ints,
+    check_count,
+    name_cell,
+    read_array,
+    read_facts,
+    show_progress,
+    write_array,
+    write_facts,
+)
 from placings.data import RankingData, find_clusters, name_units
 from placings.evaluation.comparison import check_comparing, compare
-from placings.evaluation.runs import as_plain, fingerprint
+from placings.evaluation.runs import fingerprint
 from placings.evaluation.scoring import name_metrics
 from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
@@ -99,24 +104,24 @@ def compare_trained(
     parameters: dict[str, list[Mapping[str, Any]]] = {name: [] for name in entrants}
     seconds = dict.fromkeys(entrants, 0.0)
     total = len(parts) * (sum(runs.values()) + (len(entrants) if tune else 0))
-    with _show_progress(total, progress) as advance:
+    with show_progress("", total, wanted=progress) as bar:
         for number, (train, valid, test) in enumerate(parts, 1):
             prints = [None if part is None else fingerprint(part) for part in (train, valid, test)]
             for name, ranker in entrants.items():
                 cell = _Cell(kept, name, ranker, number, prints)
                 chosen: Mapping[str, Any] = {}
                 if tune:
-                    advance(f"{name}, fold {number}: tuning", 0)
+                    bar.advance(0, title=f"{name}, fold {number}: tuning")
                     chosen, took = cell.tune(train, valid, tune, judging, random_state, tuner)
                     seconds[name] += took
-                    advance("", 1)
+                    bar.advance()
                 found = []
                 for seed in range(random_state, random_state + runs[name]):
-                    advance(f"{name}, fold {number}, seed {seed}", 0)
+                    bar.advance(0, title=f"{name}, fold {number}, seed {seed}")
                     given, took = cell.score(train, valid, test, chosen, seed)
                     found.append(given)
                     seconds[name] += took
-                    advance("", 1)
+                    bar.advance()
                 scores[name].append(found)
                 parameters[name].append(dict(chosen))
     comparing.setdefault("random_state", random_state)
@@ -223,7 +228,7 @@ class _Cell:
     ) -> tuple[Mapping[str, Any], float]:
         """The best parameters of `trials` trials, and the seconds that finding them took."""
         path = self._path("tuned", {"trials": trials, "seed": seed, **judging}, "json")
-        stored = _read_facts(path)
+        stored = read_facts(path)
         if stored is not None and isinstance(stored.get("parameters"), dict):
             return stored["parameters"], 0.0
         search: Tuner
@@ -240,8 +245,7 @@ class _Cell:
         took = time.perf_counter() - began
         if path is not None:
             facts = {"ranker": self.name, "fold": self.fold, "trials": trials, "parameters": best}
-            with write_atomically(path) as part:
-                part.write_text(write_json({**facts, "seconds": took}), encoding="utf-8")
+            write_facts(path, {**facts, "seconds": took})
         return best, took
 
     def score(
@@ -254,7 +258,7 @@ class _Cell:
     ) -> tuple[Floats, float]:
         """Scores of the test part, and the seconds that fitting and scoring took."""
         path = self._path(f"seed{seed}", {"seed": seed, "parameters": dict(chosen)}, "npy")
-        stored = _read_scores(path, test.n_rows)
+        stored = read_array(path, test.n_rows)
         if stored is not None:
             return stored, 0.0
         began = time.perf_counter()
@@ -267,8 +271,7 @@ class _Cell:
         scores = ranker.fit(train, valid=valid).predict(test)
         took = time.perf_counter() - began
         if path is not None:
-            with write_atomically(path) as part, open(part, "wb") as file:
-                np.save(file, scores, allow_pickle=False)
+            write_array(path, scores)
         return scores, took
 
     def _prepare(self, chosen: Mapping[str, Any], seed: int) -> Ranker:
@@ -284,68 +287,11 @@ class _Cell:
     def _path(self, what: str, facts: Mapping[str, Any], suffix: str) -> Path | None:
         if self.kept is None:
             return None
-        settings = as_plain(self.ranker.get_params(deep=False))
         whole = [
             find_versions(),
             type(self.ranker).__name__,
-            settings,
+            self.ranker.get_params(deep=False),
             list(self.prints),
-            as_plain(facts),
+            facts,
         ]
-        key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
-        short = re.sub(r"[^A-Za-z0-9]+", "_", self.name)[:40]
-        return self.kept / f"{short}-fold{self.fold}-{what}-{key}.{suffix}"
-
-
-def _read_facts(path: Path | None) -> dict[str, Any] | None:
-    if path is None or not path.is_file():
-        return None
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        facts = None
-    if not isinstance(facts, dict):
-        _say_damaged(path)
-        return None
-    return facts
-
-
-def _read_scores(path: Path | None, rows: int) -> Floats | None:
-    if path is None or not path.is_file():
-        return None
-    try:
-        scores = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        scores = None
-    if not isinstance(scores, np.ndarray) or scores.dtype != np.float64 or scores.shape != (rows,):
-        _say_damaged(path)
-        return None
-    return scores
-
-
-def _say_damaged(path: Path) -> None:
-    warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=3)
-
-
-@contextmanager
-def _show_progress(total: int, wanted: bool) -> Iterator[Callable[[str, int], None]]:
-    """A bar on stderr, only if wanted and on a terminal."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda what, steps: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-
-        def advance(what: str, steps: int) -> None:
-            bar.update(task, advance=steps, description=what or None)
-
-        yield advance
+        return self.kept / f"{name_cell(self.name, whole, about=f'fold{self.fold}-{what}')}.{suffix}"

@@ -10,14 +10,14 @@ import time
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, MissingExtra, write_atomically
+from placings.core import AnyArray, BadFile, BadInput, MissingExtra, plain_value, write_text
 from placings.data import RankingData
 
 FORMAT = 1
@@ -83,12 +83,6 @@ def describe_data(data: RankingData) -> dict[str, Any]:
         "features": data.n_features,
         "fingerprint": fingerprint(data),
     }
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file so that others see it whole or not at all."""
-    with write_atomically(path) as part:
-        part.write_text(text, encoding="utf-8")
 
 
 @dataclass
@@ -161,7 +155,7 @@ def start_run(
     parts = {"data": data} if isinstance(data, RankingData) else dict(data)
     identity = {
         "command": command,
-        "config": as_plain(config),
+        "config": plain_value(config),
         "data": {name: describe_data(part) for name, part in parts.items()},
     }
     if (path / FILE).exists() and not overwrite:
@@ -214,21 +208,6 @@ def list_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def as_plain(value: Any) -> Any:
-    """`value` as JSON holds it: paths and other objects as text, arrays as lists, NaN as null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return as_plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): as_plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [as_plain(part) for part in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return as_plain(value.tolist())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 # -- MLflow -----------------------------------------------------------------------------------------

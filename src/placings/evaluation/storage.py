@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, MissingExtra, option
+from placings.core import BadInput, need_library, option
 from placings.evaluation.spaces import count_grid
 from placings.rankers import Float, Int, Space, Value
 
@@ -36,11 +36,7 @@ STALE = 24 * 3600.0  # seconds after which a trial of another machine counts as 
 
 def need_optuna() -> Any:
     """Optuna, or an error that says how to get it."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingExtra("tuning", "optuna", "tune") from error
-    return optuna
+    return need_library("optuna", "tuning", "tune")
 
 
 @contextmanager

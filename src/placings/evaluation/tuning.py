@@ -7,15 +7,23 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadInput, MissingExtra, PlacingsError, UnknownName, check_count
+from placings.core import (
+    BadInput,
+    MissingExtra,
+    PlacingsError,
+    UnknownName,
+    check_count,
+    show_progress,
+    write_text,
+)
 from placings.data import RankingData, find_clusters, name_units
-from placings.evaluation.runs import fingerprint, write_text
+from placings.evaluation.runs import fingerprint
 from placings.evaluation.spaces import (
     apply_values,
     count_grid,
@@ -136,39 +144,19 @@ class Search:
             self.say(mean if state == TrialState.COMPLETE else None)
 
 
-class Bar:
-    """A progress bar on stderr, if that is a terminal: trials done and the best so far."""
+@contextmanager
+def _show_trials(total: int, done: int, name: str, lower: bool) -> Iterator[Callable[[float | None], None]]:
+    """A bar on stderr: trials done and the best so far; tell it each trial's value, None if it has none."""
+    known: list[float] = []
+    with show_progress("tuning", total) as bar:
+        bar.begin(done)
 
-    def __init__(self, total: int, done: int, name: str, lower: bool) -> None:
-        self.total, self.done, self.name, self.lower = total, done, name, lower
-        self.best: float | None = None
-        self.bar: Any = None
+        def advance(value: float | None) -> None:
+            known.extend([] if value is None else [value])
+            best = (min if lower else max)(known, default=None)
+            bar.advance(note="" if best is None else f"best {name} {best:.4f}")
 
-    def __enter__(self) -> Callable[[float | None], None]:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            self.bar = Progress(
-                TextColumn("tuning"), BarColumn(), MofNCompleteColumn(),
-                TextColumn("{task.description}", markup=False), TimeRemainingColumn(),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self.bar.start()
-            self.bar.add_task("", total=self.total, completed=self.done)
-        return self.advance
-
-    def advance(self, value: float | None) -> None:
-        better = min if self.lower else max
-        if value is not None:
-            self.best = value if self.best is None else better(self.best, value)
-        if self.bar is not None:
-            text = "" if self.best is None else f"best {self.name} {self.best:.4f}"
-            self.bar.update(self.bar.task_ids[0], advance=1, description=text)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        yield advance
 
 
 def collect_rows(study: Study) -> tuple[TrialRow, ...]:
@@ -392,7 +380,7 @@ def tune(
         missing = wanted - len(list_counted(opened))
         search = Search(opened, Planner(method, wide, own, seed), wanted, task.steps, timeout)
         if progress and missing > 0:
-            search.say = stack.enter_context(Bar(wanted, wanted - missing, str(chosen), lower))
+            search.say = stack.enter_context(_show_trials(wanted, wanted - missing, str(chosen), lower))
         if missing > 0 and workers > 1:
             search.run_together(stack.enter_context(Workers(task, min(workers, missing))))
         elif missing > 0:

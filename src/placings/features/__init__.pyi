@@ -5,12 +5,6 @@ from .engine_signals import SIGNALS as SIGNALS
 from .engine_signals import EngineSignals as EngineSignals
 from .fields import FieldMatch as FieldMatch
 from .fields import QueryCover as QueryCover
-from .folding import ABBREVIATIONS as ABBREVIATIONS
-from .folding import APOSTROPHES as APOSTROPHES
-from .folding import BRACKETS as BRACKETS
-from .folding import DIGRAPHS as DIGRAPHS
-from .folding import LETTERS as LETTERS
-from .folding import SHORT as SHORT
 from .geo import Coordinates as Coordinates
 from .geo import Distance as Distance
 from .ngrams import CountedNgrams as CountedNgrams
@@ -27,4 +21,3 @@ from .spec import write_features as write_features
 from .standing import Standing as Standing
 from .text import TextShape as TextShape
 from .time import Clock as Clock
-from .time import find_zone as find_zone

@@ -8,9 +8,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from placings.core import BadInput, Floats
+from placings.core import BadInput, Floats, check_name
 from placings.features.columns import Rows
-from placings.features.spec import KINDS, UNKNOWN, Feature, Kind, check_choice
+from placings.features.spec import KINDS, UNKNOWN, Feature, Kind
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class OneHot(Feature):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("kind", self.kind, KINDS)
+        check_name("kind", self.kind, KINDS)
         if self.limit < 1:
             raise BadInput(f"limit must be at least 1. Got {self.limit}.")
         if self.categories is not None and len(set(self.categories)) != len(self.categories):

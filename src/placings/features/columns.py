@@ -8,9 +8,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Ints, PlacingsError, as_utc
+from placings.core import AnyArray, BadInput, Bools, Floats, Ints, PlacingsError, as_utc, fold_text
 from placings.data import as_ids
-from placings.features.folding import fold_text
 from placings.logs import SEARCH_ID
 
 

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from placings.core import Floats
+from placings.core import KEPT, Floats, fold_text, give_spellings
 from placings.features.columns import Rows
-from placings.features.folding import KEPT, fold_text, give_spellings
 from placings.features.spec import Feature, Kind, check_measures
 
 MATCHES = ("match", "left", "core_exact")
@@ -120,7 +119,7 @@ def match_cores(rows: Rows, query: str, name: str, field: str) -> Floats:
 
 
 def _match_core(query: str, name: str, field: str) -> float:
-    asked, named = give_spellings(query), give_spellings(name)
+    asked, named = give_spellings(query, bare=True), give_spellings(name, bare=True)
     if not asked or not named:
         return np.nan
     beside = frozenset(_spell_words(field).split())
@@ -148,7 +147,7 @@ def _split(query: str) -> list[str]:
 @lru_cache(maxsize=KEPT)
 def _spell_words(text: str) -> str:
     """All words of all spellings, with a blank before each."""
-    return "".join(f" {spelling}" for spelling in give_spellings(text))
+    return "".join(f" {spelling}" for spelling in give_spellings(text, bare=True))
 
 
 def _begins(word: str, padded: str) -> bool:

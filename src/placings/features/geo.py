@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from placings.core import Floats
+from placings.core import Floats, great_circle_km
 from placings.features.columns import Rows
 from placings.features.spec import Feature, Kind, check_measures
 
-EARTH_KM = 6371.0088  # mean radius
 DISTANCES: dict[str, Kind] = {
     "has_focus": "context",
     "distance_km": "query-item",
@@ -20,24 +18,6 @@ DISTANCES: dict[str, Kind] = {
     "distance_gap": "query-item",
     "distance_rank": "query-item",
 }
-
-
-def great_circle_km(lat: ArrayLike, lon: ArrayLike, other_lat: ArrayLike, other_lon: ArrayLike) -> Floats:
-    """Kilometres along the great circle between points in degrees; NaN where a coordinate is.
-
-    Haversine: `2 R asin √(sin²(Δlat/2) + cos lat₁ · cos lat₂ · sin²(Δlon/2))`, in float64.
-
-    >>> round(float(great_circle_km(49.0, 8.4, 48.78, 9.18)), 1)  # Karlsruhe to Stuttgart
-    62.1
-    """
-    lats = np.asarray(lat, dtype=np.float64), np.asarray(other_lat, dtype=np.float64)
-    lons = np.asarray(lon, dtype=np.float64), np.asarray(other_lon, dtype=np.float64)
-    first, second = np.radians(lats[0]), np.radians(lats[1])
-    across = np.sin((second - first) / 2.0) ** 2
-    along = np.sin(np.radians(lons[1] - lons[0]) / 2.0) ** 2
-    chord = np.clip(across + np.cos(first) * np.cos(second) * along, 0.0, 1.0)
-    distance: Floats = 2.0 * EARTH_KM * np.arcsin(np.sqrt(chord))
-    return distance
 
 
 @dataclass(frozen=True)

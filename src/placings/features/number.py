@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from placings.core import Floats
+from placings.core import Floats, check_name
 from placings.features.columns import Rows
-from placings.features.spec import KINDS, Feature, Kind, check_choice, check_measures
+from placings.features.spec import KINDS, Feature, Kind, check_measures
 
 FORMS = {"raw": "{}", "log": "log_{}", "share": "{}_share", "rank": "{}_rank"}  # and what they are called
 
@@ -39,7 +39,7 @@ class Number(Feature):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_measures(self.measures, FORMS)
-        check_choice("kind", self.kind, KINDS)
+        check_name("kind", self.kind, KINDS)
 
     @property
     def columns(self) -> tuple[str, ...]:

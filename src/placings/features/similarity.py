@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.core import Bools, Floats, Ints, MissingExtra
+from placings.core import Bools, Floats, Ints, give_spellings, need_library
 from placings.features.columns import Rows
-from placings.features.folding import give_spellings
 from placings.features.spec import Feature, Kind, check_measures
 
 Compare = Callable[[str, str], float]
@@ -148,7 +147,7 @@ def _spell_pairs(rows: Rows, query: str, text: str) -> _SpelledPairs:
     there: list[str] = []
     sizes = []
     for one, other in zip(*pairs.columns, strict=True):
-        left, right = give_spellings(one), give_spellings(other)
+        left, right = give_spellings(one, bare=True), give_spellings(other, bare=True)
         if len(left) == 1 and len(right) == 1:
             asked.append(left[0])
             there.append(right[0])
@@ -173,17 +172,11 @@ def _compare_in_list(rows: Rows, query: str, text: str, measure: str) -> Floats:
 
 
 def _levenshtein() -> Any:
-    try:
-        from rapidfuzz.distance import Levenshtein
-    except ImportError as error:
-        raise MissingExtra("edit distances between query and name", "rapidfuzz", "places") from error
-    return Levenshtein
+    what = "edit distances between query and name"
+    return need_library("rapidfuzz.distance", what, "places", "rapidfuzz").Levenshtein
 
 
 def _percent(name: str) -> Compare:
-    try:
-        from rapidfuzz import fuzz
-    except ImportError as error:
-        raise MissingExtra("fuzzy ratios of query and name", "rapidfuzz", "places") from error
+    fuzz = need_library("rapidfuzz.fuzz", "fuzzy ratios of query and name", "places", "rapidfuzz")
     ratio: Compare = getattr(fuzz, name)
     return lambda query, text: ratio(query, text) / 100.0

@@ -22,7 +22,7 @@ from typing import (
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, Floats, UnknownName, check_file, write_atomically
+from placings.core import BadFile, BadInput, Floats, UnknownName, check_file, check_name, write_atomically
 from placings.data import Matrix, RankingData, say_one_query
 from placings.features.columns import LIST, Rows, Table
 from placings.logs import PROPENSITY
@@ -64,7 +64,7 @@ class Feature:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_choice("missing", self.missing, MISSING)
+        check_name("missing", self.missing, MISSING)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -363,18 +363,12 @@ def check_types(feature: Feature) -> None:
             raise BadInput(f"{each.name} of a {feature.family} feature must be {wanted}. Got {_show(value)}.")
 
 
-def check_choice(name: str, value: str, known: Iterable[str]) -> None:
-    """Refuse a name that is not one of the known."""
-    if value not in known:
-        raise UnknownName(name, value, known)
-
-
 def check_measures(measures: Sequence[str], known: Iterable[str]) -> None:
     """Refuse measures that are unknown, or none at all."""
     if not measures:
         raise BadInput(f"measures must name at least one. Known: {', '.join(known)}.")
     for measure in measures:
-        check_choice("measure", measure, known)
+        check_name("measure", measure, known)
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from placings.core import BadInput, Floats, Ints
+from placings.core import BadInput, Floats, Ints, find_zone
 from placings.features.columns import Rows, Times, number_values
 from placings.features.spec import Feature, Kind, check_measures
 
@@ -91,16 +91,6 @@ class Clock(Feature):
         shifts = [_find_offset(zones[code], minute) for code, minute in distinct]
         shift: Ints = np.array(shifts, dtype=np.int64)
         return times + shift[numbers].astype("timedelta64[us]") if len(times) else times
-
-
-def find_zone(name: str) -> ZoneInfo | None:
-    """The time zone of this name, or None if there is none."""
-    if not name:
-        return None
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # unknown, ill-formed, the name of a folder
-        return None
 
 
 def _find_offset(zone: ZoneInfo | None, minute: int) -> int:

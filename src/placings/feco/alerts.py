@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from placings.core import BadInput, Bools, Floats, Ints, control_discoveries
-from placings.data import need_library
+from placings.core import BadInput, Bools, Floats, Ints, control_discoveries, need_library
 from placings.feco.baselines import Baseline, Grid, estimate_baseline, make_grid, parse_time
 from placings.feco.runbook import COMMAND
 

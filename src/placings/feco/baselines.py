@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, Bools, Floats, Ints, as_utc, option
-from placings.data import need_library
+from placings.core import BadInput, Bools, Floats, Ints, as_utc, need_library, option
 from placings.feco.score import Coverage
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: An
         raise BadInput(f"the coverage frame has no windows. Name the time with {option('time')}.")
     if not len(frame):
         raise BadInput("the coverage frame has no rows. Check the file and the dates asked for.")
-    stamps = to_utc(frame["window"])
+    stamps = as_stamps(frame["window"])
     length = find_step(stamps, given.window if step is None and isinstance(given, Coverage) else step)
     place, off = _place_windows(stamps, length)
     if off.any():
@@ -127,7 +126,7 @@ def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: An
     )
 
 
-def to_utc(stamps: Any) -> pd.Series[Any]:
+def as_stamps(stamps: Any) -> pd.Series[Any]:
     """Window starts as timestamps of UTC without a zone; those with a zone are converted."""
     pandas = need_library("pandas", "a coverage frame")
     given = pandas.Series(stamps).reset_index(drop=True)

@@ -8,8 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import BadInput, Bools, Floats, UnknownName, check_count, check_share, mean_known, option
-from placings.data import RankingData
+from placings.core import (
+    BadInput,
+    Bools,
+    Floats,
+    UnknownName,
+    check_count,
+    check_share,
+    mean_known,
+    option,
+    show_progress,
+)
+from placings.data import RankingData, check_seed
 from placings.evaluation import Importance, name_metrics
 from placings.feco.effects import WHERE, Degradation, Effect, sort_importance
 from placings.feco.masking import (
@@ -19,7 +29,6 @@ from placings.feco.masking import (
     Rule,
     Units,
     check_drops,
-    check_seed,
     check_value,
     choose_candidates,
     count_units,
@@ -99,7 +108,7 @@ def degrade(
     SIGIR eCom 2023, §4.2 and §4.3.
     """
     places = _list_places(where)
-    seed = check_seed(random_state)
+    seed = check_seed(random_state, drawn=False)
     check_share("alpha", alpha)
     asked = {
         "drops": check_drops(drops), "where": places, "value": check_value(value, rule), "of": of,
@@ -123,17 +132,17 @@ def degrade(
     run = Run(subject, trained, held, data, judge, asked, importance)
     baseline, effects = {}, []
     first = known(needed=False)
-    with _show(len(chosen), places, asked, progress) as advance:
+    with _show(len(chosen), places, asked, progress) as bar:
         for place in places:
             base = run.score_full(place)
             if base.importance is not None:
                 first = base.importance
             baseline[place] = base.average()[0]
             for name, how in chosen:
-                found = run.mask_test(name) if place == "test" else run.retrain(name, advance)
+                found = run.mask_test(name) if place == "test" else run.retrain(name, bar.advance)
                 effects += [run.summarise(name, how, place, drop, base, found[drop]) for drop in found]
                 if place == "test":
-                    advance(None)
+                    bar.advance()
     return Degradation(baseline, tuple(effects), asked, first)
 
 
@@ -270,7 +279,7 @@ class Run:
             self.judge.note(found[drop], predictions)
         return found
 
-    def retrain(self, name: str, advance: Callable[[float | None], None]) -> dict[float, Tally]:
+    def retrain(self, name: str, advance: Callable[[], None]) -> dict[float, Tally]:
         """Clones that were trained and tested with the feature masked: for each drop, a tally."""
         assert self.train is not None
         found = {drop: Tally() for drop in self.asked["drops"]}
@@ -283,7 +292,7 @@ class Run:
                 tally.coverages.append(left)
                 self.judge.note(tally, clone.predict(darken(self.test, {name: dark}, self.asked["value"])))
                 tally.weighed.append(self._weigh(clone, train))
-                advance(None)
+                advance()
         return found
 
     def summarise(self, name: str, how: str, place: str, drop: float, base: Tally, tally: Tally) -> Effect:
@@ -346,8 +355,6 @@ def _count_draws(draws: int | Mapping[str, int] | None, places: Sequence[str]) -
 
 
 def _show(features: int, places: Sequence[str], asked: Mapping[str, Any], wanted: bool) -> Any:
-    from placings.rankers import show_rounds
-
     fits = len(asked["drops"]) * asked["draws"].get("train+test", 0)
     steps = features * sum(1 if place == "test" else fits for place in places)
-    return show_rounds("degrade", steps, wanted)
+    return show_progress("degrade", steps, wanted=wanted, keep=True)

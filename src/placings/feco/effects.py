@@ -162,7 +162,7 @@ class Degradation(Shown):
 
     def to_pandas(self) -> Any:
         """One row a feature, drop and metric: the fields of `Loss`."""
-        from placings.data import need_library
+        from placings.core import need_library
 
         pandas = need_library("pandas", "Degradation.to_pandas")
         return pandas.DataFrame([asdict(each) for each in self.losses])
@@ -174,7 +174,7 @@ class Degradation(Shown):
         units, mean over the draws), `before_share`, `after_share` (of the sum over features) and
         `rank_before`, `rank_after` from 1. Only what was retrained has such rows.
         """
-        from placings.data import need_library
+        from placings.core import need_library
 
         pandas = need_library("pandas", "Degradation.importances")
         retrained = [each for each in self.effects if each.importance is not None]

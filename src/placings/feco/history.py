@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, option, write_json
-from placings.data import Engine, Table, need_library, opened
-from placings.feco.baselines import as_frame, find_segment_columns, find_step, parse_time, to_utc
+from placings.core import BadFile, BadInput, need_library, option, write_json
+from placings.data import Engine, Table, opened
+from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, find_step, parse_time
 from placings.feco.choices import check_column
 from placings.feco.rules import LEARNED, find_rules
 from placings.feco.score import Coverage, coverage
@@ -113,7 +113,7 @@ class CoverageStore:
         rules = _name_rules(names, rule if rule is not None or told is None else told.rules)
         counted = unit or (told.unit if told is not None else "row")
         length = step if step is not None or told is None else told.window
-        stamps = to_utc(given["window"])
+        stamps = as_stamps(given["window"])
         seconds = int(find_step(stamps, length).total_seconds())
         starts = stamps.to_numpy().astype("datetime64[s]").astype(np.int64)
         mark = None if watermark is None else int(parse_time(watermark, "watermark").timestamp())
@@ -475,7 +475,7 @@ def _start_history(home: Path, counting: dict[str, Any]) -> History:
 
 
 def _write(home: Path, counting: Mapping[str, Any], done: Mapping[str, float]) -> None:
-    from placings.evaluation import write_text
+    from placings.core import write_text
 
     text = write_json({"version": VERSION, "counting": dict(counting), "done": dict(done)})
     write_text(home / FILE, text + "\n")

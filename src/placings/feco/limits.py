@@ -169,7 +169,7 @@ class Limits:
 
     def write(self, path: str | PathLike[str]) -> Path:
         """Write the YAML file, whole or not at all; `read_limits` reads it back."""
-        from placings.evaluation import write_text
+        from placings.core import write_text
 
         write_text(Path(path), render_limits(self))
         return Path(path)

@@ -178,13 +178,6 @@ def choose_candidates(covered: Bools, of: str) -> Bools:
     return covered if of == "covered" else np.ones_like(covered)
 
 
-def check_seed(random_state: Any) -> int:
-    """A whole number of 0 or more, so that masks can be drawn again."""
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise BadInput(f"random_state must be a whole number of 0 or more. Got {random_state!r}.")
-    return int(random_state)
-
-
 def check_drops(drops: Any) -> tuple[float, ...]:
     """Shares above 0 and up to 1, at least one, each once."""
     try:
@@ -249,7 +242,7 @@ def summarise_coverage(
     >>> summarise_coverage(data)[["feature", "coverage", "events"]].to_dict("list")
     {'feature': ['f1'], 'coverage': [0.5], 'events': [2]}
     """
-    from placings.data import need_library
+    from placings.core import need_library
 
     pandas = need_library("pandas", "a coverage frame")
     names = list(data.feature_names if features is None else features)

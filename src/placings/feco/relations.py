@@ -22,12 +22,11 @@ from placings.core import (
     resample_means,
     write_json,
 )
-from placings.data import RankingData
+from placings.data import RankingData, check_seed
 from placings.evaluation import is_lower_better
 from placings.feco.effects import Degradation
 from placings.feco.masking import (
     Rule,
-    check_seed,
     check_value,
     choose_candidates,
     count_units,
@@ -81,7 +80,7 @@ class Correlations:
         return render_grid(Grid(header, rows, (self.note,)), format)
 
     def to_pandas(self) -> Any:
-        from placings.data import need_library
+        from placings.core import need_library
 
         return need_library("pandas", "Correlations.to_pandas").DataFrame([asdict(e) for e in self.found])
 
@@ -130,10 +129,10 @@ def correlate_coverage(
     >>> abs(found.found[0].pearson) > 0.5
     True
     """
-    from placings.data import need_library
+    from placings.core import need_library
 
     pandas = need_library("pandas", "correlate_coverage")
-    seed = check_seed(random_state)
+    seed = check_seed(random_state, drawn=False)
     check_count("draws", draws, least=1)
     check_share("level", level)
     steps = [float(step) for step in grid]
@@ -238,7 +237,7 @@ def relate_importance(
     means = resample_means(columns, settings["bootstrap"], [settings["random_state"], STREAM])
     resampled = correlate_rows(rank_values(weights), rank_values(means))
     low, high = (float(end) for end in percentile_interval(resampled, settings["level"]))
-    from placings.data import need_library
+    from placings.core import need_library
 
     pairs = need_library("pandas", "relate_importance").DataFrame(
         {

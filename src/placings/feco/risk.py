@@ -31,15 +31,15 @@ from placings.core import (
     option,
     percentile_interval,
     render_grid,
+    show_progress,
 )
-from placings.data import RankingData
+from placings.data import RankingData, check_seed
 from placings.evaluation import is_lower_better
 from placings.feco.masking import (
     Order,
     Rule,
     Segment,
     Units,
-    check_seed,
     check_value,
     count_events,
     count_units,
@@ -118,14 +118,14 @@ class Risk(Shown):
 
     def to_pandas(self) -> Any:
         """One row a feature, the largest loss first, and the total as the last one."""
-        from placings.data import need_library
+        from placings.core import need_library
 
         rows = [asdict(row) for row in (*self.features, self.total)]
         return need_library("pandas", "Risk.to_pandas").DataFrame(rows)
 
     def by_segment(self) -> Any:
         """One row a feature and segment: reference, usual, today (coverages), masked (share), units, lost."""
-        from placings.data import need_library
+        from placings.core import need_library
 
         return need_library("pandas", "Risk.by_segment").DataFrame(self.segments)
 
@@ -450,7 +450,7 @@ def estimate_risk(
     check_count("draws", draws, least=1)
     check_count("bootstrap", bootstrap)
     check_share("level", level)
-    seed, fill, judge = check_seed(random_state), check_value(value, rule), find_metric(metric)
+    seed, fill, judge = check_seed(random_state, drawn=False), check_value(value, rule), find_metric(metric)
     units = count_units(reference, unit)
     columns = name_segments(by) if by is not None else _guess_segments(today, reference)
     segments = split_units(units, columns)
@@ -460,12 +460,12 @@ def estimate_risk(
     bench = _Bench(Subject(ranker), reference, units, judge, fill, seed, draws, jointly == "together")
     struck = [case for case in cases if case.is_struck]
     losses: dict[str, Floats] = {}
-    with _show(len(struck), progress) as advance:
+    with show_progress("coverage at risk", len(struck) + 1, wanted=progress, keep=True) as bar:
         for case in struck:
             losses[case.feature] = bench.lose(case, case.parts)
-            advance(None)
+            bar.advance()
         joint = bench.lose_all(struck, losses)
-        advance(None)
+        bar.advance()
     replicates = _replicate(struck, losses, joint, bench, bootstrap, level)
     whole = float(mean_known(bench.full[:, None])[0])
     rows = []
@@ -625,9 +625,3 @@ def _assume(settings: dict[str, Any]) -> str:
         f"{value}; and the {settings['queries']:,} queries of {settings['reference']} stand for today's, "
         "their mix of segments included."
     )
-
-
-def _show(features: int, wanted: bool) -> Any:
-    from placings.rankers import show_rounds
-
-    return show_rounds("coverage at risk", features + 1, wanted)

@@ -110,7 +110,7 @@ def learn_thresholds(source: Source, table: Any, rules: Mapping[str, Rule]) -> d
     def ask(names: Sequence[str], kind: str) -> None:
         asked: dict[str, Any] = {}
         for place, name in enumerate(names):
-            values = as_number(table[name])
+            values = as_numeric(table[name])
             if values is None:
                 continue
             values = values.cast("float64")
@@ -138,7 +138,7 @@ def learn_thresholds(source: Source, table: Any, rules: Mapping[str, Rule]) -> d
 # -- expressions ----------------------------------------------------------------------------------------
 
 
-def as_number(column: Any) -> Any:
+def as_numeric(column: Any) -> Any:
     """A column as something to compare with numbers; None for one of no type, which has no value."""
     kind = column.type()
     if is_hollow(kind):
@@ -158,7 +158,7 @@ def covered_where(column: Any, rule: Rule, threshold: float | None = None) -> An
     """
     import ibis
 
-    values = as_number(column)
+    values = as_numeric(column)
     limit = threshold if rule in LEARNED else rule if isinstance(rule, float) else None
     if values is None or (limit is not None and math.isnan(limit)):
         return column.isnull() & column.notnull()  # never, but of the table: a bare False cannot be counted

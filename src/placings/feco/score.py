@@ -31,7 +31,7 @@ from placings.feco.choices import Choice, check_column, choose_features
 from placings.feco.rules import (
     LEARNED,
     Rule,
-    as_number,
+    as_numeric,
     covered_where,
     describe_rule,
     find_rules,
@@ -230,7 +230,7 @@ class Tally:
     first_position: float
 
 
-def build_frame(
+def build_coverage(
     answer: pd.DataFrame,
     features: Sequence[str],
     by: Sequence[str],
@@ -636,13 +636,13 @@ def coverage(
             for n, name in enumerate(rules)
             if name in there and rules[name] == "positive" and name not in chosen.hollow
         ]
-        signed = {n: as_number(rows[chosen.features[n]]) for n in positive}
+        signed = {n: as_numeric(rows[chosen.features[n]]) for n in positive}
         asked = count_covered(
             rows, conditions, unit, by=segments, seconds=seconds, cut=cut,
             signed={n: column for n, column in signed.items() if column is not None},
         )  # fmt: skip
         ends = tuple(None if end is None else int(as_second(end, "until", zone)) for end in (since, until))
-        tally = build_frame(
+        tally = build_coverage(
             source.ask(asked), chosen.features, segments, cut,
             clustered=unit.within == "rows", ends=(ends[0], ends[1]), level=level,
         )  # fmt: skip

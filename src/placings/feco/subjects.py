@@ -111,7 +111,7 @@ class Subject:
         names = getattr(self.ranker, "feature_names_in_", None)
         if names is None:
             return data.X
-        from placings.data import need_library
+        from placings.core import need_library
 
         pandas = need_library("pandas", f"{type(self.ranker).__name__} trained on a pandas table")
         return pandas.DataFrame(data.X, columns=list(data.feature_names))[list(names)]

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, Floats, option, wilson_interval
-from placings.data import need_library
+from placings.core import BadInput, Floats, need_library, option, wilson_interval
 from placings.feco.alerts import name_some, say_time
-from placings.feco.baselines import as_frame, find_segment_columns, make_grid, parse_time, to_utc
+from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, make_grid, parse_time
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +113,7 @@ def measure_trend(
     extra = [name for name in ("low", "high", "covered") if name in given.columns]
     if extra:
         keys = ["feature", *grid.by, "window"]
-        known = given.assign(window=to_utc(given["window"]).to_numpy())
+        known = given.assign(window=as_stamps(given["window"]).to_numpy())
         made = made.merge(known[[*keys, *extra]], on=keys, how="left")
     shown = np.ones(len(grid.windows), dtype=np.bool_)
     if since is not None:

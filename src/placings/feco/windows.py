@@ -11,13 +11,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Ints
+from placings.core import AnyArray, BadInput, Ints, need_zone
 
 DAY = 86_400
 UNITS = {"m": 60, "min": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
@@ -96,9 +95,9 @@ def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Cut
     """
     seconds = parse_window(window)
     if zone is None or zone == "UTC" or span is None:
-        find_zone(zone or "UTC")
+        need_zone(zone or "UTC")
         return Cut(seconds, zone or "UTC")
-    clock = find_zone(zone)
+    clock = need_zone(zone)
     first, last = span[0] // DAY - 2, span[1] // DAY + 3
     shifts, offsets = _find_shifts(clock, first * DAY, last * DAY)
     days: list[int] = []
@@ -128,17 +127,6 @@ def parse_window(window: str, name: str = "window") -> int:
     return seconds
 
 
-@lru_cache(maxsize=32)
-def find_zone(name: str) -> ZoneInfo:
-    """The zone, or an error that shows what zones look like."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, IsADirectoryError) as error:
-        raise BadInput(
-            f"zone must be a name of the IANA list such as 'Europe/Berlin'. Got {name!r}."
-        ) from error
-
-
 def as_second(moment: Any, name: str, zone: str | None = None) -> float:
     """A moment (ISO text, a date, a datetime) as seconds since 1970; one without a zone is in `zone`.
 
@@ -163,7 +151,7 @@ def as_second(moment: Any, name: str, zone: str | None = None) -> float:
     if not isinstance(value, datetime) or value != value:
         raise BadInput(f"{name} must be a date, a datetime or ISO text. Got {moment!r}.")
     if value.tzinfo is None:
-        value = value.replace(tzinfo=find_zone(zone or "UTC"))
+        value = value.replace(tzinfo=need_zone(zone or "UTC"))
     return (value - EPOCH).total_seconds()
 
 

@@ -8,7 +8,7 @@ SPACES = "[\\s\u00a0]+"
 NOT_ASCII = r"[^\x00-\x7f]"
 
 
-def fold_text(text: Any) -> Any:
+def lower_text(text: Any) -> Any:
     """A text in lower case, its spaces trimmed and single; null becomes empty. An Ibis expression.
 
     Accents stay: "schon" and "schön" are two words. Lower case is that of Unicode without the rules that
@@ -54,7 +54,7 @@ def mark_chains(searches: Any, *, gap: int = 30, edits: bool = True) -> Any:
     keyed = searches.mutate(
         placings_alone=alone,
         placings_session=alone.ifelse(searches.search_id, searches.session_id),
-        placings_text=fold_text(searches["query"]),
+        placings_text=lower_text(searches["query"]),
     )
     who = ["placings_alone", "placings_session"]
     order = ["time", "search_id"]

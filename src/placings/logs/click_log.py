@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +25,7 @@ from placings.core import (
     check_file,
     find_late,
     make_features,
+    need_library,
     write_atomically,
 )
 from placings.data import (
@@ -38,7 +39,6 @@ from placings.data import (
     as_paths,
     check_seed,
     is_csv,
-    need_library,
     open_source,
     told_as_ours,
 )
@@ -574,14 +574,19 @@ def _check_table(source: Source, count_positions: bool) -> Source:
             known = column.notnull() & (~column.isnan() if found == "numbers" else True)
             rules[name] = known & ~((column > 0) & (column <= 1))
     checked = replace(source, table=table)
+    _refuse_wrong(checked, rules)
+    return replace(source, table=table.mutate(**changed) if changed else table)
+
+
+def _refuse_wrong(source: Source, rules: Mapping[str, Any]) -> None:
+    """Refuse the first row that a rule finds, with its value."""
     for name, wrong in rules.items():
-        rows = checked.ask(table.filter(wrong).select(name).limit(1))
+        rows = source.ask(source.table.filter(wrong).select(name).limit(1))
         if len(rows):
-            found, value = name_type(table[name].type()), rows[name].iloc[0]
+            found, value = name_type(source.table[name].type()), rows[name].iloc[0]
             if name == PROPENSITY and found in FITS["number"]:
                 _refuse_propensity(source.name, str(value))
             _refuse_kind(source.name, name, found, value)
-    return replace(source, table=table.mutate(**changed) if changed else table)
 
 
 def _check_needed(columns: Iterable[Any], name: str | None, count: bool, *, given: bool = False) -> None:

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Estimate, Floats, Ints, MissingExtra, as_utc, estimate_mean
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Estimate,
+    Floats,
+    Ints,
+    as_utc,
+    estimate_mean,
+    great_circle_km,
+    need_library,
+    need_zone,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +35,6 @@ USED = (
     *NEEDED, *SEGMENTS, "session_id", "time", "query", "focus_lat", "focus_lon", "lat", "lon", "type", "name",
     "outcome", "is_target",
 )  # fmt: skip
-EARTH = 6371.0088  # kilometres, the mean radius
 NONE = "(none)"
 OTHER = "(others)"
 
@@ -170,12 +180,7 @@ def measure_distances(rows: pd.DataFrame) -> Floats:
     """
     if not all(name in rows for name in ("focus_lat", "focus_lon", "lat", "lon")):
         return np.full(len(rows), np.nan)
-    lat, lon, to_lat, to_lon = (
-        np.radians(_as_numbers(rows[name])) for name in ("focus_lat", "focus_lon", "lat", "lon")
-    )
-    half = np.sin((to_lat - lat) / 2) ** 2 + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2
-    angle: Floats = 2 * np.arcsin(np.sqrt(np.clip(half, 0.0, 1.0)))
-    return EARTH * angle
+    return great_circle_km(*(_as_numbers(rows[name]) for name in ("focus_lat", "focus_lon", "lat", "lon")))
 
 
 def split_lengths(
@@ -295,13 +300,7 @@ def count_hours(searches: pd.DataFrame, *, zone: str = "UTC") -> Ints:
 
 def to_zone(time: pd.Series, zone: str) -> pd.Series:
     """UTC times as the clocks of a zone show them."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        there = ZoneInfo(zone)
-    except (KeyError, ValueError, OSError) as error:
-        raise BadInput(f"zone must be a time zone's name, such as Europe/Berlin. Got {zone!r}.") from error
-    local: pd.Series = time.dt.tz_localize("UTC").dt.tz_convert(there).dt.tz_localize(None)
+    local: pd.Series = time.dt.tz_localize("UTC").dt.tz_convert(need_zone(zone)).dt.tz_localize(None)
     return local
 
 
@@ -388,11 +387,7 @@ def build_frame(data: Any, columns: list[str] | None = None) -> pd.DataFrame:
 
 def need_pandas() -> Any:
     """The pandas module, or how to install it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtra("reading a log", "pandas", "frames") from error
-    return pandas
+    return need_library("pandas", "reading a log")
 
 
 def weigh_sections(rows: pd.DataFrame, by: str = "type", *, most: int = 8) -> tuple[pd.DataFrame, float]:

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, write_atomically
-from placings.data import need_library
+from placings.core import BadFile, BadInput, need_library, write_atomically
 from placings.logs.click_log import ClickLog
-from placings.logs.judgement_files import Judgements, as_column, combine_grades, is_number, read_judgements
+from placings.logs.judgement_files import (
+    Judgements,
+    as_column,
+    combine_grades,
+    read_judgements,
+    reads_as_number,
+)
 from placings.logs.log_files import Form, write_log_tables
 from placings.logs.tally import Tally
 from placings.logs.ubi import IMPRESSIONS, UbiReader
@@ -164,7 +169,7 @@ def _make_rows(
         del known["query"]
     for name in ("position", "score"):
         if name in known and not all(isinstance(value, float) for value in known[name]):
-            wrong = next(value for value in known[name] if value and not is_number(value))
+            wrong = next(value for value in known[name] if value and not reads_as_number(value))
             raise BadInput(f"the column {name} must hold numbers. Got {wrong!r}.")
     rows = pandas.DataFrame(known)
     place = known.get("position", [0.0] * len(pairs))

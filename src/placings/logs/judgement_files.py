@@ -223,12 +223,12 @@ def as_column(values: list[str]) -> list[Any]:
     >>> as_column(["1", "", "2.5"]), as_column(["a", "", "2"])
     ([1.0, nan, 2.5], ['a', None, '2'])
     """
-    if all(is_number(value) for value in values if value):
+    if all(reads_as_number(value) for value in values if value):
         return [float(value) if value else math.nan for value in values]
     return [value or None for value in values]
 
 
-def is_number(value: str) -> bool:
+def reads_as_number(value: str) -> bool:
     """Whether a text is a number."""
     try:
         float(value)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placings.core import BadInput, UnknownName
-from placings.logs.chains import fold_text, number_from_one
+from placings.logs.chains import lower_text, number_from_one
 from placings.logs.join_expressions import USED, make_number
 
 GRADES: Mapping[str, float] = {"click": 1.0, "cart": 2.0, "purchase": 3.0}
@@ -49,7 +49,7 @@ def unite_queries(rows: Any, context: Sequence[str], *, frequency: str = "rate")
 
     if frequency not in FREQUENCIES:
         raise UnknownName("frequency", str(frequency), FREQUENCIES)
-    rows = rows.mutate(placings_query=fold_text(rows["query"]))
+    rows = rows.mutate(placings_query=lower_text(rows["query"]))
     latest = [ibis.desc("time"), ibis.desc("search_id")]
     pairs = ibis.window(group_by=["placings_query", "item_id"])
     queries = ibis.window(group_by="placings_query")

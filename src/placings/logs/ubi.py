@@ -156,7 +156,7 @@ class UbiReader:
 
     def _take_query(self, record: dict[str, Any], where: str) -> None:
         self.tally.count("queries")
-        identity, time = _as_id(record.get("query_id")), parse_time(record.get("timestamp"))
+        identity, time = _as_id(record.get("query_id")), parse_micros(record.get("timestamp"))
         if identity is None:
             return self.tally.refuse("a query without query_id", where)
         if time is None:
@@ -186,7 +186,7 @@ class UbiReader:
 
     def _take_event(self, record: dict[str, Any], where: str) -> None:
         self.tally.count("events")
-        query, time = _as_id(record.get("query_id")), parse_time(record.get("timestamp"))
+        query, time = _as_id(record.get("query_id")), parse_micros(record.get("timestamp"))
         action = _as_id(record.get("action_name"))
         session = _as_id(_find(record, "session_id")) or _as_id(_find(record, "event_attributes.session_id"))
         if query is not None and session is not None:
@@ -272,14 +272,14 @@ class UbiReader:
         return degrees
 
 
-def parse_time(value: object) -> int | None:
+def parse_micros(value: object) -> int | None:
     """Microseconds since 1970 in UTC, from ISO text or epoch milliseconds; None if it is neither.
 
     Text without an offset is UTC. Seconds are refused, not taken for milliseconds of 1970.
 
-    >>> parse_time("2024-11-07T03:09:29.510Z"), parse_time(1730948969510), parse_time("1730948969510")
+    >>> parse_micros("2024-11-07T03:09:29.510Z"), parse_micros(1730948969510), parse_micros("1730948969510")
     (1730948969510000, 1730948969510000, 1730948969510000)
-    >>> parse_time(1730948969), parse_time("yesterday"), parse_time(None)
+    >>> parse_micros(1730948969), parse_micros("yesterday"), parse_micros(None)
     (None, None, None)
     """
     if isinstance(value, str):

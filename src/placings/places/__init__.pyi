@@ -6,7 +6,6 @@ from .engines.postgres import PostgresEngine as PostgresEngine
 from .engines.postgres import open_postgres as open_postgres
 from .engines.sqlite import SqliteEngine as SqliteEngine
 from .engines.sqlite import build_index as build_index
-from .engines.sqlite import measure_km as measure_km
 from .engines.sqlite import open_sqlite as open_sqlite
 from .place import Place as Place
 from .presets import choose_preset as choose_preset

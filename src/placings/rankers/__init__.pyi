@@ -1,4 +1,3 @@
-from .boosting import show_rounds as show_rounds
 from .bundles import FEATURES as FEATURES
 from .bundles import find_versions as find_versions
 from .bundles import load as load

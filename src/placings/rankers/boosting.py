@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from placings.core import AnyArray, BadInput, Floats, Floats32, MissingExtra, UnknownName, count_threads
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Floats,
+    Floats32,
+    UnknownName,
+    count_threads,
+    show_progress,
+)
 from placings.data import Matrix, RankingData
 from placings.metrics import Metric, metric
 from placings.rankers.estimator import SAMPLE_ROWS, Ranker
@@ -99,14 +105,6 @@ class TreeRanker(Ranker):
 
 
 # -- parameters -----------------------------------------------------------------------------------
-
-
-def need_library(library: str, ranker: str) -> Any:
-    """The module, or an error that names the command which installs it."""
-    try:
-        return import_module(library)
-    except ImportError as error:
-        raise MissingExtra(ranker, library, "trees") from error
 
 
 def merge_params(
@@ -233,20 +231,5 @@ class Watch:
 @contextmanager
 def show_rounds(title: str, rounds: int, verbose: bool) -> Iterator[Advance]:
     """A bar on stderr, if it is a terminal and `verbose`; call what it yields once a round."""
-    if not verbose or not sys.stderr.isatty():
-        yield lambda value: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-        TextColumn("{task.fields[value]}"), TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=rounds, value="")
-
-        def advance(value: float | None) -> None:
-            bar.update(task, advance=1, value="" if value is None else f"{value:.4f}")
-
-        yield advance
+    with show_progress(title, rounds, wanted=verbose, keep=True) as bar:
+        yield lambda value: bar.advance(note="" if value is None else f"{value:.4f}")

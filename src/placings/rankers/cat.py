@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats
+from placings.core import AnyArray, BadInput, Floats, need_library
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -23,7 +23,6 @@ from placings.rankers.boosting import (
     check_rounds,
     drop_hollow,
     merge_params,
-    need_library,
     pop_param,
     show_rounds,
 )
@@ -132,7 +131,7 @@ class CatBoostRanker(TreeRanker):
     # -- fitting -----------------------------------------------------------------------------------
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
-        catboost = need_library("catboost", "CatBoostRanker")
+        catboost = need_library("catboost", "CatBoostRanker", "trees")
         params, rounds, patience = self._collect(valid is not None)
         train = drop_hollow(train)
         if train.n_rows == 1:
@@ -167,7 +166,7 @@ class CatBoostRanker(TreeRanker):
         self.history_ = tuple(history)
 
     def _check_settings(self) -> None:
-        need_library("catboost", "CatBoostRanker")
+        need_library("catboost", "CatBoostRanker", "trees")
         self._collect(False)  # what it can watch matters only where there is something to watch
         metric(self.metric)
 
@@ -201,7 +200,7 @@ class CatBoostRanker(TreeRanker):
         return np.asarray(found)
 
     def _contribute(self, X: Matrix) -> AnyArray:
-        catboost = need_library("catboost", "CatBoostRanker")
+        catboost = need_library("catboost", "CatBoostRanker", "trees")
         if X.shape[0] == 0:
             return np.empty((0, X.shape[1] + 1))
         threads = as_threads(self.n_jobs)
@@ -229,7 +228,7 @@ class CatBoostRanker(TreeRanker):
 
     def _load(self, content: bytes) -> None:
         """Take a model in CatBoost's binary format; what is used is always what a bundle would hold."""
-        catboost = need_library("catboost", "CatBoostRanker")
+        catboost = need_library("catboost", "CatBoostRanker", "trees")
         booster = catboost.CatBoost()
         try:
             booster.load_model(blob=content)

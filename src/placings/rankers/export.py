@@ -89,7 +89,7 @@ def export_ranker(
         describe_model(model, ranker, digest, scorer.lists)
         content: bytes = model.SerializeToString()
         temporary.write_bytes(content)
-        difference = check_file(temporary, ranker)
+        difference = check_export(temporary, ranker)
     fingerprint = hashlib.sha256(content).hexdigest()
     return Exported(path, len(content), fingerprint, model.opset_import[0].version, difference, scorer.lists)
 
@@ -325,7 +325,7 @@ def describe_model(model: Any, ranker: NeuralRanker, digest: str | None, lists: 
 # -- the file as others will read it -----------------------------------------------------------------
 
 
-def check_file(path: Path, ranker: NeuralRanker) -> float:
+def check_export(path: Path, ranker: NeuralRanker) -> float:
     """Score rows with ONNX Runtime and compare; the largest difference, or an error that names it."""
     import onnx
 

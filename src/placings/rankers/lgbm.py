@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, Floats, UnknownName
+from placings.core import AnyArray, BadFile, BadInput, Floats, UnknownName, need_library
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -24,7 +24,6 @@ from placings.rankers.boosting import (
     code_labels,
     drop_hollow,
     merge_params,
-    need_library,
     pop_param,
     show_rounds,
 )
@@ -305,7 +304,7 @@ class LightGBMRanker(TreeRanker):
     # -- fitting -----------------------------------------------------------------------------------
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
-        lightgbm = need_library("lightgbm", "LightGBMRanker")
+        lightgbm = need_library("lightgbm", "LightGBMRanker", "trees")
         train = drop_hollow(train)
         params, rounds, patience, own_metric = self._collect(lightgbm, train.n_rows)
         labels = self._prepare_labels(train, params)
@@ -355,7 +354,7 @@ class LightGBMRanker(TreeRanker):
         self.history_ = tuple(history)
 
     def _check_settings(self) -> None:
-        self._collect(need_library("lightgbm", "LightGBMRanker"), 1)
+        self._collect(need_library("lightgbm", "LightGBMRanker", "trees"), 1)
         metric(self.metric)
 
     def _collect(self, lightgbm: Any, rows: int) -> tuple[dict[str, Any], int, int | None, bool]:
@@ -448,7 +447,7 @@ class LightGBMRanker(TreeRanker):
 
     def _load(self, text: bytes) -> None:
         """Take a model in LightGBM's text format; what is used is always what a bundle would hold."""
-        lightgbm = need_library("lightgbm", "LightGBMRanker")
+        lightgbm = need_library("lightgbm", "LightGBMRanker", "trees")
         self._refuse_width(check_model(text), "LightGBM")
         try:
             self.booster_ = lightgbm.Booster(model_str=text.decode())

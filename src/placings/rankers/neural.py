@@ -13,7 +13,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from placings.core import AnyArray, BadInput, Floats32, Ints, MissingExtra, PlacingsWarning, UnknownName
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Floats32,
+    Ints,
+    PlacingsWarning,
+    UnknownName,
+    need_library,
+)
 from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker
 from placings.rankers.facts import Choice, Float, RankerFacts
@@ -440,8 +448,4 @@ def as_dense(X: Matrix) -> Floats32:
 
 def need_torch() -> Any:
     """torch, or an error that names the extra."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtra("a neural ranker", "PyTorch", "neural") from error
-    return torch
+    return need_library("torch", "a neural ranker", "neural", "PyTorch")

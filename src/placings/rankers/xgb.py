@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, UnknownName
+from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, UnknownName, need_library
 from placings.data import Matrix, RankingData, name_features
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -23,7 +23,6 @@ from placings.rankers.boosting import (
     drop_hollow,
     exponential_gain,
     merge_params,
-    need_library,
     pop_param,
     show_rounds,
 )
@@ -295,7 +294,7 @@ class XGBoostRanker(TreeRanker):
     # -- fitting -----------------------------------------------------------------------------------
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
-        xgboost = need_library("xgboost", "XGBoostRanker")
+        xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         params, rounds, patience = self._collect()
         train = drop_hollow(train)
         if params.get("lambdarank_unbiased") and train.position is not None:
@@ -333,7 +332,7 @@ class XGBoostRanker(TreeRanker):
         self.history_ = tuple(keeper.history)
 
     def _check_settings(self) -> None:
-        need_library("xgboost", "XGBoostRanker")
+        need_library("xgboost", "XGBoostRanker", "trees")
         self._collect()
         metric(self.metric)
 
@@ -376,7 +375,7 @@ class XGBoostRanker(TreeRanker):
         return np.concatenate([np.empty(0, dtype=np.float32), *parts])
 
     def _contribute(self, X: Matrix) -> AnyArray:
-        xgboost = need_library("xgboost", "XGBoostRanker")
+        xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         parts = [
             self.booster_.predict(
                 xgboost.DMatrix(part, nthread=as_threads(self.n_jobs)), pred_contribs=True,
@@ -399,7 +398,7 @@ class XGBoostRanker(TreeRanker):
 
     def _load(self, content: bytes) -> None:
         """Take a model in XGBoost's JSON or UBJSON; what is used is always what a bundle would hold."""
-        xgboost = need_library("xgboost", "XGBoostRanker")
+        xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         booster = xgboost.Booster({"nthread": as_threads(self.n_jobs), "verbosity": 0})
         try:
             if not content.startswith(b"{"):

@@ -69,7 +69,7 @@ def gather_shares(given: Any, basis: Sequence[str] | None = None) -> MixtureShar
     if isinstance(transform, Mixture):
         if not hasattr(transform, "embedding_"):
             raise BadInput("the mixture is not fitted; fit it (or its ranker) first.")
-        return MixtureShares(name_columns(given), transform.basis_, transform.weights())
+        return MixtureShares(name_inputs(given), transform.basis_, transform.weights())
     if hasattr(given, "index") and hasattr(given, "columns"):
         return _make_shares(given.index, given.columns, given.to_numpy())
     if isinstance(given, dict):
@@ -82,7 +82,7 @@ def gather_shares(given: Any, basis: Sequence[str] | None = None) -> MixtureShar
     )
 
 
-def name_columns(ranker_or_transform: Any) -> tuple[str, ...]:
+def name_inputs(ranker_or_transform: Any) -> tuple[str, ...]:
     """The names of the features: the ranker's own, for its transform may know them by number only."""
     transform = getattr(ranker_or_transform, "transform_", ranker_or_transform)
     names: tuple[str, ...] = getattr(ranker_or_transform, "feature_names_", transform.feature_names_)
@@ -307,7 +307,7 @@ def draw_mixture(
     """
     check_suffix(path)
     found = gather_shares(ranker_or_weights, basis)
-    shown = found.select(choose_features(found) if features is None else features)
+    shown = found.select(choose_shown(found) if features is None else features)
     longest = max(len(name) for name in shown.features)
     width = 1.2 + 0.065 * longest + 0.75 * len(shown.basis)
     figure, axes = start_figure(width, 0.9 + 0.28 * len(shown.features))
@@ -328,7 +328,7 @@ def draw_mixture(
     return write_figure(figure, path)
 
 
-def choose_features(found: MixtureShares) -> list[str]:
+def choose_shown(found: MixtureShares) -> list[str]:
     """The features a figure shows when none are named; see `draw_mixture`."""
     named = find_named(found.features)
     if len(named) == len(FIGURE_2):
@@ -364,12 +364,12 @@ def draw_curves(
 
     check_suffix(path)
     transform = getattr(ranker, "transform_", ranker)
-    known = name_columns(ranker)
+    known = name_inputs(ranker)
     grid = None if data is None else _space_grid(data, known, points)
     curves = trace_curves(transform, points=points, grid=grid)
     shares = gather_shares(ranker) if curves.basis else None
     if features is None:
-        names = list(known[:MOST_CURVES]) if shares is None else choose_features(shares)[:MOST_CURVES]
+        names = list(known[:MOST_CURVES]) if shares is None else choose_shown(shares)[:MOST_CURVES]
     else:
         names = [str(name) for name in features]
     places = {name: place for place, name in enumerate(known)}

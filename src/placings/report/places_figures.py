@@ -104,7 +104,7 @@ def draw_tuned(rows: Sequence[Mapping[str, Any]]) -> str:
     return finish_figure(figure)
 
 
-def draw_importances(importances: Mapping[str, Any], *, most: int = 20) -> str:
+def draw_heaviest(importances: Mapping[str, Any], *, most: int = 20) -> str:
     """The heaviest features of all, and those that are no n-grams, side by side (Figures 6.2, 6.3); SVG.
 
     Of `importances` the lists `all` and `plain` are drawn, each of pairs of a feature and its weight.
@@ -163,7 +163,7 @@ def draw_training_curves(curves: Mapping[str, Mapping[str, Sequence[float]]]) ->
                           fontsize=8)  # fmt: skip
                 continue
             axes.plot(
-                *thin_curve(steps[:count], values[:count]), color=BAR if side == 0 else HIT, linewidth=1.1
+                *average_points(steps[:count], values[:count]), color=BAR if side == 0 else HIT, linewidth=1.1
             )
             last = values[:count][np.isfinite(values[:count])]
             end = f"{last[-1]:.4g}" if len(last) else "not finite"
@@ -219,10 +219,10 @@ def draw_depth(rows: Sequence[Mapping[str, Any]]) -> str:
     return finish_figure(figure)
 
 
-def thin_curve(steps: Floats, values: Floats, most: int = MOST_POINTS) -> tuple[Floats, Floats]:
+def average_points(steps: Floats, values: Floats, most: int = MOST_POINTS) -> tuple[Floats, Floats]:
     """At most `most` points of a curve, each the mean of its neighbours; what is not finite is NaN.
 
-    >>> steps, values = thin_curve(np.arange(4.0), np.array([1.0, 3.0, np.inf, 5.0]), most=2)
+    >>> steps, values = average_points(np.arange(4.0), np.array([1.0, 3.0, np.inf, 5.0]), most=2)
     >>> steps.tolist(), values.tolist()
     ([0.5, 2.5], [2.0, 5.0])
     """

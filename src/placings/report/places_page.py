@@ -658,7 +658,7 @@ def _show_curves(curves: Mapping[str, Any], result: Mapping[str, Any], made: boo
 
 def _show_importances(parts: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
     text = "Gain of a LightGBM model whose n-grams are counted, not hashed, so that they keep their names."
-    return {"text": text, "figures": ((figures.draw_importances(parts), ""),)}
+    return {"text": text, "figures": ((figures.draw_heaviest(parts), ""),)}
 
 
 def _show_types(types: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:

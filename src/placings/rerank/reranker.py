@@ -23,10 +23,11 @@ from placings.core import (
     Ints,
     UnknownName,
     make_features,
+    need_library,
     read_bundle,
     write_bundle,
 )
-from placings.data import RankingData, need_library
+from placings.data import RankingData
 from placings.evaluation import Comparison, compare
 from placings.features import FeatureSet
 from placings.logs import (

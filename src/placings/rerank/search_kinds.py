@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_offsets
+from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_offsets, fold_letters
 
 BANDS = ((3, 10), (11, 20), (21, 30), (31, 40))  # characters, as in Table 6.4 of the thesis
 UNKNOWN = "unknown"
@@ -67,27 +65,16 @@ def name_band(length: int) -> str:
     return f"[{BANDS[-1][1] + 1}, …]"
 
 
-@lru_cache(maxsize=1 << 18)
-def simplify_text(text: str) -> str:
-    """Without case, accents and more than one blank in a row.
-
-    >>> simplify_text("  Straße  É")
-    'strasse e'
-    """
-    parts = unicodedata.normalize("NFKD", text.casefold())
-    return " ".join("".join(letter for letter in parts if not unicodedata.combining(letter)).split())
-
-
 def _describe_matches(rows: Any, offsets: Ints) -> AnyArray:
     names = _as_list(rows["name"])
     cities = _as_list(rows["locality"]) if "locality" in rows else None
     queries = _take(rows, "query", offsets[:-1])
     found = []
     for place, query in enumerate(queries):
-        text = simplify_text(_as_text(query))
+        text = fold_letters(_as_text(query))
         start, stop = int(offsets[place]), int(offsets[place + 1])
-        known = [simplify_text(_as_text(name)) for name in names[start:stop]]
-        around = None if cities is None else [simplify_text(_as_text(city)) for city in cities[start:stop]]
+        known = [fold_letters(_as_text(name)) for name in names[start:stop]]
+        around = None if cities is None else [fold_letters(_as_text(city)) for city in cities[start:stop]]
         found.append(_match(text, known, around))
     return np.array(found, dtype=object)
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from placings.core import BadInput, Floats, Ints
+from placings.core import BadInput, Floats, Ints, arc_km, find_zone, measure_km
 from placings.places import Place
 from placings.rerank import Focus
 
 if TYPE_CHECKING:
     from placings.places import Place
-
-RADIUS_KM = 6371.0088  # the Earth's mean radius
 
 # A group is what a person has in mind before any one place; a type that is not named here is a poi.
 GROUPS = ("stop", "address", "street", "locality", "poi")
@@ -166,7 +164,7 @@ class World:
         """A twentieth of the median distance between two places that people live near, from 3 to 100 km."""
         rng = np.random.default_rng(0)
         pairs = [(self._draw_home(rng), self._draw_home(rng)) for _ in range(200)]
-        apart = [measure_km(self.places[a], self.places[b]) for a, b in pairs]
+        apart = [measure_apart(self.places[a], self.places[b]) for a, b in pairs]
         return float(np.clip(0.05 * np.median(apart), 3.0, 100.0))
 
     def _draw_home(self, rng: Generator) -> int:
@@ -248,7 +246,7 @@ class Chooser:
             a, b, c = _point(here)
             # summed by hand: a matrix product may add in another order on another machine
             chord = np.sqrt(np.maximum(2.0 - 2.0 * (x * a + y * b + z * c), 0.0))
-            km = 2.0 * RADIUS_KM * np.arcsin(np.minimum(chord / 2.0, 1.0))
+            km = arc_km(np.minimum(chord / 2.0, 1.0))
             self._ends[key] = np.cumsum(self.world.appeal[group] / (1.0 + km / reach) ** DECAY)
         return int(self.world.members[group][draw_one(rng, self._ends[key])])
 
@@ -270,7 +268,7 @@ class Chooser:
         elif target != "origin" and rng.random() < behaviour.events:
             first = datetime.fromisoformat(behaviour.start)
             week = min((moment.local - first).days // 7, len(events) - 1)
-            chosen = min(events[week], key=lambda place: measure_km(here, self.world.places[place]))
+            chosen = min(events[week], key=lambda place: measure_apart(here, self.world.places[place]))
         else:
             group = draw_one(rng, np.cumsum(self._weigh_groups(moment.local, target)))
             reach = self.world.reach / 4.0 if target == "origin" else self.world.reach
@@ -334,20 +332,18 @@ def name_part_of_day(hour: int) -> str:
     return "evening" if 16 <= hour < 20 else "night"
 
 
-def measure_km(one: Place | Focus, other: Place | Focus) -> float:
-    """The great-circle distance in km.
+def measure_apart(one: Place | Focus, other: Place | Focus) -> float:
+    """The great-circle distance in km of two places or positions.
 
-    >>> round(measure_km((49.0, 8.4), (48.0, 8.4)), 1)  # a degree of latitude
+    >>> round(measure_apart((49.0, 8.4), (48.0, 8.4)), 1)  # a degree of latitude
     111.2
     """
-    difference = np.subtract(_point(one), _point(other))
-    chord = float(np.sqrt((difference**2).sum()))
-    return 2.0 * RADIUS_KM * float(np.arcsin(min(chord / 2.0, 1.0)))
+    return measure_km(*_locate(one), *_locate(other))
 
 
 def shift(rng: Generator, centre: Place | Focus, km: float) -> Focus:
     """A point around the centre, normal with that width, as degrees with five digits (about a metre)."""
-    lat, lon = (centre.lat, centre.lon) if isinstance(centre, Place) else centre
+    lat, lon = _locate(centre)
     north, east = rng.normal(0.0, km / 111.2, 2)
     lat = float(np.clip(lat + north, -89.9, 89.9))
     lon = (lon + east / np.cos(np.radians(lat)) + 180.0) % 360.0 - 180.0
@@ -361,19 +357,18 @@ def to_utc(local: datetime, zone: str, longitude: float) -> datetime:
     >>> to_utc(noon, "Europe/Berlin", 8.4).hour, to_utc(noon, "", 8.4).hour
     (10, 11)
     """
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    if zone:
-        try:
-            return local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
-        except (ZoneInfoNotFoundError, ValueError):
-            pass
+    there = find_zone(zone)
+    if there is not None:
+        return local.replace(tzinfo=there).astimezone(UTC).replace(tzinfo=None)
     return local - timedelta(hours=round(longitude / 15.0))
 
 
+def _locate(place: Place | Focus) -> Focus:
+    return (place.lat, place.lon) if isinstance(place, Place) else place
+
+
 def _point(place: Place | Focus) -> tuple[float, float, float]:
-    lat, lon = (place.lat, place.lon) if isinstance(place, Place) else place
-    lat, lon = np.radians(lat), np.radians(lon)
+    lat, lon = np.radians(_locate(place))
     return float(np.cos(lat) * np.cos(lon)), float(np.cos(lat) * np.sin(lon)), float(np.sin(lat))
 
 

@@ -32,7 +32,7 @@ from placings.simulate.people import (
     choose_pauses,
     compose,
     draw_one,
-    measure_km,
+    measure_apart,
     mistype,
     shift,
     shorten_name,
@@ -179,7 +179,7 @@ class _Session:
         pasted = style < behaviour.pasted
         finisher = style < behaviour.pasted + behaviour.finishers
         detailed = rng.random() < behaviour.details * (1.5 if twins > 1 else 1.0)
-        abroad = measure_km(here, self.meant) > ABROAD_KM
+        abroad = measure_apart(here, self.meant) > ABROAD_KM
         alternate = rng.random() < behaviour.alternates * (ABROAD if abroad else 1.0)
         wish = compose(self.meant, person, rng, detail=detailed or pasted, alternate=alternate)
         if pasted:
@@ -243,7 +243,7 @@ def judge_hit(hit: Hit, meant: Place) -> float:
     """1 for the place meant, 0.8 for one of the same name within 200 m, else 0."""
     if hit.id == meant.id:
         return 1.0
-    if hit.name.casefold() == meant.name.casefold() and measure_km(Place.of_hit(hit), meant) <= TWIN_KM:
+    if hit.name.casefold() == meant.name.casefold() and measure_apart(Place.of_hit(hit), meant) <= TWIN_KM:
         return TWIN
     return 0.0
 

@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Floats32, Ints, UnknownName, write_atomically
-from placings.data import check_seed, need_library
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Bools,
+    Floats,
+    Floats32,
+    Ints,
+    UnknownName,
+    need_library,
+    write_atomically,
+)
+from placings.data import check_seed
 
 if TYPE_CHECKING:
     import pandas as pd

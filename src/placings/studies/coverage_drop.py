@@ -10,11 +10,7 @@ eCom 2023, Tables 1 and 2, Figures 1 and 2.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,14 +23,16 @@ from placings.core import (
     BadInput,
     Floats,
     MissingExtra,
-    PlacingsWarning,
     UnknownName,
     check_count,
+    keep_cell,
     keep_old_names,
+    plain_value,
     write_json,
+    write_text,
 )
 from placings.data import RankingData, concat, read
-from placings.evaluation import Importance, as_plain, fingerprint, list_versions, write_text
+from placings.evaluation import Importance, fingerprint, list_versions
 from placings.feco import (
     Correlation,
     Correlations,
@@ -50,37 +48,6 @@ from placings.rankers import Ranker, make_ranker
 from placings.simulate import make_ranking
 
 FIELDS = ("feature", "chosen", "where", "drop", "draws", "units", "coverage_before", "coverage_after")
-
-
-def keep_cell(
-    folder: Path | None,
-    name: str,
-    key: Mapping[str, Any],
-    make: Callable[[], dict[str, Any]],
-    stands: Callable[[Mapping[str, Any]], bool] = lambda cell: True,
-) -> dict[str, Any]:
-    """What `make` gives, or what was kept of it under the same key; a damaged file is made anew, and said.
-
-    So is one of which `stands` says that it does not hold any more.
-    """
-    if folder is None:
-        return dict(json.loads(write_json(make())))
-    digest = hashlib.sha256(json.dumps(as_plain(key), sort_keys=True).encode()).hexdigest()[:16]
-    short = re.sub(r"[^A-Za-z0-9]+", "_", name)[:80]
-    path = folder / f"{short}-{digest}.json"
-    if path.is_file():
-        try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            facts = None
-        if not isinstance(facts, dict):
-            warnings.warn(f"{path} is damaged; it is made anew.", PlacingsWarning, stacklevel=2)
-        elif stands(facts):
-            return facts
-    text = write_json(make())
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, text + "\n")
-    return dict(json.loads(text))
 
 
 def pack_degradation(found: Degradation) -> dict[str, Any]:
@@ -135,7 +102,7 @@ def pack_correlations(found: Correlations) -> dict[str, Any]:
 
 def unpack_correlations(facts: Mapping[str, Any]) -> Correlations:
     """The reverse of `pack_correlations`; null is NaN."""
-    from placings.data import need_library
+    from placings.core import need_library
 
     points = need_library("pandas", "the coverage study").DataFrame(facts["points"])
     found = []
@@ -282,7 +249,7 @@ def study_coverage_drop(
             correlations[plan.name, ranker] = desk.correlate(plan, ranker)
     everything = {
         **asked, "folds": folds, "queries": queries, "versions": list_versions(),
-        "rankers": {name: as_plain(each.get_params(deep=False)) for name, each in chosen.items()},
+        "rankers": {name: plain_value(each.get_params(deep=False)) for name, each in chosen.items()},
     }  # fmt: skip
     study = Study(plans, tables, relations, correlations, everything)
     if home is not None:
@@ -374,7 +341,7 @@ class Desk:
         """A cell, keyed by what it is made of."""
         facts = {
             "what": what, "data": fingerprint(data), "names": data.feature_names, "asked": dict(self.asked),
-            "ranker": as_plain(self.rankers[ranker].get_params(deep=False)), "versions": dict(self.versions),
+            "ranker": self.rankers[ranker].get_params(deep=False), "versions": dict(self.versions),
         }  # fmt: skip
         return keep_cell(self.folder, f"{plan} {ranker} {what}", facts, make)
 

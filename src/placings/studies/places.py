@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadBundle, Floats, Ints, keep_old_names, plain_value, write_json
-from placings.data import need_library
-from placings.evaluation import write_text
+from placings.core import (
+    AnyArray,
+    BadBundle,
+    Floats,
+    Ints,
+    keep_old_names,
+    need_library,
+    plain_value,
+    write_json,
+    write_text,
+)
 from placings.features import FeatureSet
 from placings.logs import PAST, ClickLog, find_offsets
 from placings.metrics import rank_of_first_relevant
@@ -60,7 +68,7 @@ from placings.studies.places_parts import (
 from placings.studies.places_settings import TREES as LIBRARIES
 from placings.studies.places_settings import Settings, choose_settings
 from placings.studies.places_tables import render_study
-from placings.studies.places_why import explain_lengths, find_seen, try_unclicked, weigh_features
+from placings.studies.places_why import explain_lengths, find_seen, try_unclicked, weigh_ngrams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +134,7 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
     unsuccessful = try_unclicked(desk, cells[ENGINE])
     # n-grams for trees
     tuned = {name: judge_tree(desk, name) for name in LIBRARIES}
-    lengths = measure_lengths(parts.test, offsets)
+    lengths = count_letters(parts.test, offsets)
     bands = context.get("length", np.full(len(offsets) - 1, "[0, 2]", dtype=object))
     seen = find_seen(parts.train, parts.test)
     why = explain_lengths(desk, cells[ENGINE], bands, seen)
@@ -135,7 +143,7 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
     cells[RANKSVM] = judge_ranksvm(desk)
     networks = {short: judge_network(desk, short) for short in ("linear", "deep", *settings.variants)}
     desk.pantry.forget(THESIS)
-    importances = weigh_features(desk)
+    importances = weigh_ngrams(desk)
     desk.pantry.forget(COUNTED)
     cells |= {name: found[1] for name, found in tuned.items()}
     cells |= {LINEAR: networks["linear"], DEEP: networks["deep"]}
@@ -377,7 +385,7 @@ def count_types(parts: Parts) -> dict[str, dict[str, int]]:
     }
 
 
-def measure_lengths(rows: pd.DataFrame, offsets: Ints) -> Ints:
+def count_letters(rows: pd.DataFrame, offsets: Ints) -> Ints:
     """Characters of each search's query; 0 where the log has none."""
     if "query" not in rows:
         return np.zeros(len(offsets) - 1, dtype=np.int64)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import flip_signs, plain_value, write_json
-from placings.evaluation import write_text
+from placings.core import flip_signs, plain_value, write_json, write_text
 from placings.logs import ClickLog, find_offsets
 from placings.rankers import MeanRanker
 from placings.rerank import Reranker, describe_searches
@@ -18,10 +17,10 @@ from placings.studies.places import (
     DEFAULT,
     MODEL,
     ask_rows,
+    count_letters,
     count_types,
     judge_served,
     make_default,
-    measure_lengths,
     save_and_load,
     tell_depth,
 )
@@ -60,7 +59,7 @@ def run_demo(
     out. Everything over the simulated log says SIMULATED.
     """
     out.mkdir(parents=True, exist_ok=True)
-    known, engine = index_places(out, places, say)
+    known, engine = open_index(out, places, say)
     frame = simulate_and_join(out, known, engine, searches, seed, say)
     settings = replace(SETTINGS, seed=seed)
     parts = cut_parts(frame, settings)
@@ -77,7 +76,7 @@ def run_demo(
     return result
 
 
-def index_places(out: Path, places: Path | None, say: Say) -> tuple[list[Place], SqliteEngine]:
+def open_index(out: Path, places: Path | None, say: Say) -> tuple[list[Place], SqliteEngine]:
     """Real places, and an engine that finds them."""
     import time
 
@@ -168,7 +167,7 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
         "slices": judge_slices(
             cells[ENGINE], cells[DEFAULT], context, least=settings.least, **how
         ),
-        "lengths_by_rank": collect_lengths(cells, (ENGINE, DEFAULT), measure_lengths(parts.test, offsets)),
+        "lengths_by_rank": collect_lengths(cells, (ENGINE, DEFAULT), count_letters(parts.test, offsets)),
         "types": count_types(parts), "curves": curves, "depth": depth["depth"], "oracle": depth["oracle"],
         "left_to_engine": guard.left_to_engine(context, len(test)), "guard": guard.to_state(),
         "default": {"chosen": list(trained.valid_)[-1], "valid": trained.valid_},

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import Floats
+from placings.core import Floats, keep_cell, plain_value
 from placings.data import RankingData
-from placings.evaluation import as_plain, list_versions, weigh_positives
+from placings.evaluation import list_versions, weigh_positives
 from placings.logs import find_offsets
 from placings.metrics import mrr
 from placings.rankers import Ranker
-from placings.studies.coverage_drop import keep_cell
 from placings.studies.places_measures import find_ranks
 from placings.studies.places_parts import THESIS, TREES, Pantry, Parts
 from placings.studies.places_settings import GRIDS, Settings
@@ -65,7 +64,7 @@ class Desk:
         asked = {key: getattr(self.settings, key) for key in ("shares", "split", "seed", "pool", "list_size")}
         key = {
             "format": FORMAT, "rows": self.parts.digest, "cut": asked, "name": name,
-            "about": as_plain(about), "versions": dict(self.versions),
+            "about": plain_value(about), "versions": dict(self.versions),
         }  # fmt: skip
         fresh: list[float] = []
 
@@ -261,4 +260,4 @@ def _name_values(values: Mapping[str, Any]) -> str:
 
 def describe_settings(settings: Settings) -> dict[str, Any]:
     """The settings as plain values."""
-    return dict(as_plain(asdict(settings)))
+    return dict(plain_value(asdict(settings)))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Ints
-from placings.data import RankingData, need_library
+from placings.core import AnyArray, BadInput, Floats, Ints, need_library
+from placings.data import RankingData
 from placings.logs import (
     ITEM_ID,
     LABEL,

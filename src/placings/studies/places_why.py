@@ -167,7 +167,7 @@ def count_bands(rows: pd.DataFrame) -> dict[str, int]:
     return {str(name): int(count) for name, count in zip(*np.unique(names, return_counts=True), strict=True)}
 
 
-def weigh_features(desk: Desk) -> dict[str, Any]:
+def weigh_ngrams(desk: Desk) -> dict[str, Any]:
     """Figures 6.2 and 6.3: gain of LightGBM on counted n-grams, whose names are kept; gains add up to 1."""
     settings = desk.settings
     ranker = LightGBMRanker(

@@ -5,8 +5,6 @@ Zhuang, Wang, Bendersky and Najork: Feature Transformation for Neural Ranking Mo
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import sys
 import time
@@ -20,17 +18,19 @@ import numpy as np
 from sklearn.base import clone
 
 from placings.core import (
-    AnyArray,
     BadInput,
     Floats,
     Mismatch,
-    PlacingsWarning,
     UnknownName,
     check_count,
     check_share,
+    digest_array,
+    name_cell,
     plain_value,
-    write_atomically,
-    write_json,
+    read_array,
+    read_facts,
+    write_array,
+    write_facts,
 )
 from placings.data import (
     COLLECTIONS,
@@ -41,7 +41,7 @@ from placings.data import (
     plain_folder,
     read,
 )
-from placings.evaluation import Comparison, as_plain, compare, fingerprint, list_versions, write_text
+from placings.evaluation import Comparison, compare, fingerprint, list_versions
 from placings.metrics import ndcg
 from placings.rankers import Ranker, find_versions
 from placings.report import gather_shares, measure_effects
@@ -231,9 +231,13 @@ class Workshop:
         """The cell of these; with `may_diverge` a training that diverged is a result too (without scores)."""
         path = self._find_path(entrant, fold, seed, rate)
         rows = fold.parts[2].n_rows
-        stored = _read_cell(path, rows)
-        if stored is not None and (may_diverge or stored.facts["valid"] is not None):
-            return stored
+        beside = None if path is None else path.with_suffix(".npy")
+        stored = read_facts(path)
+        if stored is not None and (may_diverge or stored.get("valid") is not None):
+            expected = rows if stored.get("valid") is not None else 0
+            kept = read_array(beside, expected, str(stored.get("checksum")))
+            if kept is not None:
+                return Result(stored, kept, fresh=False)
         checkpoint = None if path is None else path.with_suffix(".checkpoint")
         began = time.perf_counter()
         facts: dict[str, Any] = {
@@ -253,10 +257,12 @@ class Workshop:
         else:
             scores = ranker.predict(fold.parts[2])
             facts |= {"valid": find_mean(ranker, fold.parts[1]), **_describe(ranker, fold.parts[0])}
-        facts |= {"seconds": round(time.perf_counter() - began, 3), "checksum": _sum_up(scores)}
-        if path is not None:
-            _write_cell(path, facts, scores)
-            scores = _load_scores(path)
+        facts |= {"seconds": round(time.perf_counter() - began, 3), "checksum": digest_array(scores)}
+        if path is not None and beside is not None:
+            write_array(beside, scores)
+            write_facts(path, facts)  # last: a cell without facts is not finished
+            mapped = read_array(beside, len(scores), facts["checksum"])  # a study need not hold all cells
+            scores = scores if mapped is None else mapped
             if checkpoint is not None:
                 checkpoint.unlink(missing_ok=True)
         return Result(plain_value(facts), scores, fresh=True)
@@ -280,12 +286,11 @@ class Workshop:
         params = entrant.ranker.get_params(deep=False)
         settings = {name: value for name, value in params.items() if name not in NO_MATTER}
         whole = [
-            FORMAT, find_versions(), type(entrant.ranker).__name__, as_plain(settings), list(fold.prints),
+            FORMAT, find_versions(), type(entrant.ranker).__name__, settings, list(fold.prints),
             seed, rate, self.keep,
         ]  # fmt: skip
-        key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
-        short = re.sub(r"[^A-Za-z0-9]+", "_", f"{entrant.block}_{entrant.name}")[:40]
-        return self.folder / f"{short}-fold{fold.number}-seed{seed}-lr{rate:g}-{key}.json"
+        about = f"fold{fold.number}-seed{seed}-lr{rate:g}"
+        return self.folder / f"{name_cell(f'{entrant.block}_{entrant.name}', whole, about=about)}.json"
 
 
 def find_mean(ranker: Ranker, data: RankingData) -> float:
@@ -308,46 +313,6 @@ def _describe(ranker: Any, train: RankingData) -> dict[str, Any]:
         facts["mixture"] = gather_shares(ranker).to_dict()
         facts["effects"] = measure_effects(ranker, train).to_dict()
     return facts
-
-
-# -- files -----------------------------------------------------------------------------------------
-
-
-def _write_cell(path: Path, facts: dict[str, Any], scores: Floats) -> None:
-    """Scores first, then the facts with the scores' checksum: a cell without facts is not finished."""
-    with write_atomically(path.with_suffix(".npy")) as part, open(part, "wb") as file:
-        np.save(file, np.asarray(scores, dtype=np.float64), allow_pickle=False)
-    write_text(path, write_json(facts) + "\n")
-
-
-def _read_cell(path: Path | None, rows: int) -> Result | None:
-    if path is None or not path.is_file():
-        return None
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        scores = _load_scores(path)
-        expected = rows if facts["valid"] is not None else 0
-        whole = scores.shape == (expected,) and _sum_up(scores) == facts["checksum"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
-        whole = False
-    if not whole:
-        warnings.warn(
-            f"{path} or its scores are damaged; the cell is made anew.", PlacingsWarning, stacklevel=3
-        )
-        return None
-    return Result(facts, scores, fresh=False)
-
-
-def _load_scores(path: Path) -> Floats:
-    """Scores straight from the disk: a study of many cells does not hold them all."""
-    file = path.with_suffix(".npy")
-    if file.stat().st_size < 4096:  # an empty array cannot be mapped
-        return np.asarray(np.load(file, allow_pickle=False))
-    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
-
-
-def _sum_up(scores: AnyArray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(scores, dtype=np.float64).tobytes()).hexdigest()
 
 
 def find_means(
@@ -464,7 +429,7 @@ def reproduce_table1(
         blocks=blocks,
         rates=study.rates,
         cells=tuple(study.facts),
-        settings=as_plain(
+        settings=plain_value(
             {
                 "data": source.name, "folds": source.numbers, "sizes": sizes, "methods": list(methods),
                 "seeds": seeds, "preset": preset, "settings": asked, "keep": keep, "lr": lr,

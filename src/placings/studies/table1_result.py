@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.core import Cell, Grid, MissingExtra, render_grid, write_json
-from placings.evaluation import Comparison, write_text
+from placings.core import Cell, Grid, MissingExtra, render_grid, write_json, write_text
+from placings.evaluation import Comparison
 from placings.report import Claim, MixtureShares, average_shares, check_claims
 from placings.studies.table1_entrants import NETWORKS
 

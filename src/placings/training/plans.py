@@ -89,13 +89,10 @@ class History:
 
     def write_tensorboard(self, folder: str | Path) -> None:
         """The same as TensorBoard events; needs the `tensorboard` extra."""
-        from placings.core import MissingExtra
+        from placings.core import need_library
 
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtra("a TensorBoard log", "tensorboard", "tensorboard") from error
-        writer: Any = SummaryWriter(str(folder))
+        board = need_library("torch.utils.tensorboard", "a TensorBoard log", "tensorboard", "tensorboard")
+        writer: Any = board.SummaryWriter(str(folder))
         for name, values in (("loss", self.loss), ("gradient_norm", self.gradient), ("lr", self.lr)):
             for step, value in enumerate(values, start=1):
                 writer.add_scalar(f"train/{name}", value, step)

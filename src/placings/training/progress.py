@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from placings.core import show_progress
 
 
 @contextmanager
@@ -14,32 +15,15 @@ def show_steps(steps: int, wanted: bool) -> Iterator[Callable[[int], None]]:
 
     A run that goes on from a checkpoint starts where it stopped, and its speed counts from there.
     """
-    if not wanted or not sys.stderr.isatty() or int(os.environ.get("RANK", "0")) != 0:
-        yield lambda step: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
-    from rich.progress import TimeRemainingColumn as TimeLeft
-    from rich.text import Text
+    first = int(os.environ.get("RANK", "0")) == 0
+    with show_progress("training", steps, wanted=wanted and first, rate="steps", keep=True) as bar:
+        begun = False
 
-    class Speed(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text("" if task.speed is None else f"{task.speed:,.0f} steps/s")
+        def tell(step: int) -> None:
+            nonlocal begun
+            if not begun:
+                bar.begin(step - 1)
+                begun = True
+            bar.reach(step)
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Speed(),
-        TimeLeft(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=steps, start=False)
-
-        def advance(step: int) -> None:
-            if not bar.tasks[0].started:
-                bar.update(task, completed=step - 1)
-                bar.start_task(task)
-            bar.update(task, completed=step)
-
-        yield advance
+        yield tell

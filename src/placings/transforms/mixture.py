@@ -15,7 +15,7 @@ from placings.transforms.policy import Indicator, Missing
 from placings.transforms.records import need_array
 from placings.transforms.statistics import Statistics
 from placings.transforms.transformer import TINY, Transform
-from placings.transforms.vectors import FORMS, Group, find_groups, measure_group
+from placings.transforms.vectors import FORMS, Group, find_vectors, measure_group
 
 if TYPE_CHECKING:
     from torch import nn
@@ -257,7 +257,7 @@ class Mixture(Transform):
         self.basis_ = tuple(f"{n}_{count + 1}" if count else n for n, count in zip(names, again, strict=True))
 
     def _find_groups(self) -> dict[str, Ints]:
-        return find_groups(self.groups or {}, self.feature_names_)
+        return find_vectors(self.groups or {}, self.feature_names_)
 
     def _find_scalars(self) -> Ints:
         alone = np.ones(len(self.feature_names_), dtype=bool)

@@ -58,7 +58,7 @@ class Group:
         return np.asarray(direction * (times if form == "cdf" else times * np.log1p(length)))
 
 
-def find_groups(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, Ints]:
+def find_vectors(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, Ints]:
     """The places of each group's columns; columns that are not there or stand in two groups are refused."""
     found = {}
     taken: set[str] = set()

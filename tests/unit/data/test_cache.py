@@ -87,7 +87,7 @@ def test_everything_a_ranking_data_holds_survives(tmp_path: Path, source: Path) 
         segments={"a/b": np.array(["x", None, "z"], dtype=object), "n": [1, 2, 3]},
     )
     assert cache.remember("k" * 40, source, data, [])
-    found = cache.recall("k" * 40)
+    found = cache.load_entry("k" * 40)
     assert found is not None
     assert found[0].is_sparse
     assert_same(data, found[0])
@@ -154,7 +154,7 @@ def test_the_least_recently_used_go_first(
     for place, key in enumerate(["a" * 40, "b" * 40, "c" * 40]):
         cache.remember(key, source, data, [])
         os.utime(cache.find_folder() / key / "entry.json", (1000.0 + place, 1000.0 + place))
-    cache.recall("a" * 40)  # used again: now the newest
+    cache.load_entry("a" * 40)  # used again: now the newest
     size = cache.list_entries()[0].bytes
     monkeypatch.setenv("PLACINGS_CACHE_LIMIT", str(int(size * 2.5)))
     cache.prune_entries(cache.find_limit())

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array
 
-from placings.core.errors import BadFile, BadInput, EmptyFile, Guess, MissingExtra, TruncatedFile
+from placings.core.errors import BadFile, BadInput, EmptyFile, Guess, TruncatedFile
 from placings.data import tables
 from placings.data.ranking import RankingData
-from placings.data.tables import from_table, need_library, read_csv, read_parquet, to_table, write_parquet
+from placings.data.tables import from_table, read_csv, read_parquet, to_table, write_parquet
 
 NAMED: dict[str, Any] = {"qid": "qid", "label": "label"}
 
@@ -376,14 +376,6 @@ def test_absent_and_empty_parquet_are_errors(tmp_path: Path) -> None:
     pq.write_table(make_table().slice(0, 0), tmp_path / "d.parquet")
     with pytest.raises(EmptyFile, match="has no rows"):
         read_parquet(tmp_path / "d.parquet")
-
-
-def test_a_library_that_is_not_installed_names_the_command() -> None:
-    with pytest.raises(
-        MissingExtra, match=r"to_frame needs nosuchlib. Install it with: pip install 'placings\[frames\]'"
-    ):
-        need_library("nosuchlib", "to_frame")
-    assert need_library("json", "anything") is json
 
 
 def test_one_word_for_missing_values_is_that_word_and_not_its_letters(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from placings.core.errors import BadFile, BadInput
+from placings.core.tables import plain_value
 from placings.data.ranking import RankingData
 from placings.evaluation import runs
 from placings.evaluation.runs import (
-    as_plain,
     fingerprint,
     log_to_mlflow,
     read_run,
@@ -136,8 +136,8 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 
 def test_plain_values_are_what_json_holds() -> None:
     given = {"a": np.float32(0.5), "b": (1, np.array([2.0, np.nan])), 3: Path("x"), "c": None, "d": True}
-    assert as_plain(given) == {"a": 0.5, "b": [1, [2.0, None]], "3": "x", "c": None, "d": True}
-    json.dumps(as_plain(given), allow_nan=False)
+    assert plain_value(given) == {"a": 0.5, "b": [1, [2.0, None]], "3": "x", "c": None, "d": True}
+    json.dumps(plain_value(given), allow_nan=False)
 
 
 def test_names_become_what_mlflow_takes() -> None:

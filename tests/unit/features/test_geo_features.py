@@ -6,23 +6,9 @@ import math
 
 import numpy as np
 
-from placings.features.geo import EARTH_KM, Coordinates, Distance, great_circle_km
+from placings.core.great_circle import EARTH_KM
+from placings.features.geo import Coordinates, Distance
 from placings.features.spec import FeatureSet
-
-
-def test_distances_on_the_great_circle() -> None:
-    # one ulp each of sine, product, root and arc sine: how these round depends on the CPU
-    rounding = {"rtol": 8 * np.finfo(np.float64).eps}
-    quarter = math.pi / 2 * EARTH_KM  # of the equator
-    np.testing.assert_allclose(great_circle_km(0.0, 0.0, 0.0, 90.0), quarter, **rounding)
-    np.testing.assert_allclose(great_circle_km(90.0, 0.0, -90.0, 123.0), math.pi * EARTH_KM)  # pole to pole
-    assert great_circle_km(49.0, 8.4, 49.0, 8.4) == 0.0
-    np.testing.assert_allclose(great_circle_km(0.0, 179.5, 0.0, -179.5), great_circle_km(0.0, 0.0, 0.0, 1.0))
-
-
-def test_a_metre_is_still_told_apart() -> None:
-    metre = 0.001 / EARTH_KM * 180 / math.pi
-    np.testing.assert_allclose(great_circle_km(49.0, 8.4, 49.0 + metre, 8.4), 0.001, rtol=1e-6)
 
 
 def test_a_missing_place_is_missing_not_zero() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placings.logs.chains import fold_text, judge_searches, mark_chains, relate_texts
+from placings.logs.chains import judge_searches, lower_text, mark_chains, relate_texts
 
 pd = pytest.importorskip("pandas")
 ibis = pytest.importorskip("ibis")
@@ -93,7 +93,7 @@ def test_texts_are_related_by_prefix_and_small_edits(first: str, second: str, re
 
 def test_folding_trims_lowers_and_keeps_accents() -> None:
     table = ibis.memtable({"text": ["  Bad\t  Ems ", "SCHÖN", "ΟΔΟΣ", "\u00a0x"]})
-    assert table.select(x=fold_text(table.text)).execute()["x"].tolist() == ["bad ems", "schön", "οδοσ", "x"]
+    assert table.select(x=lower_text(table.text)).execute()["x"].tolist() == ["bad ems", "schön", "οδοσ", "x"]
 
 
 def test_an_abandoned_prefix_is_not_a_failed_search() -> None:

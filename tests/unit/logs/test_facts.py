@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from placings.core.errors import BadInput
+from placings.core.great_circle import EARTH_KM
 from placings.logs import facts as facts
 
 
@@ -132,7 +133,7 @@ def test_lengths_are_averaged_at_each_clicked_rank() -> None:
 
 def test_a_degree_at_the_equator_is_111_kilometres() -> None:
     away = facts.measure_distances(LOG)
-    assert away[:3] == pytest.approx(np.array([1, 2, 3]) * math.pi / 180 * facts.EARTH)
+    assert away[:3] == pytest.approx(np.array([1, 2, 3]) * math.pi / 180 * EARTH_KM)
     assert np.isnan(away[6:]).all()  # no position of the user
     assert np.isnan(facts.measure_distances(LOG.drop(columns="lat"))).all()
 

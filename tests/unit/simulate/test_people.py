@@ -22,7 +22,7 @@ from placings.simulate.people import (
     choose_pauses,
     compose,
     list_other_names,
-    measure_km,
+    measure_apart,
     mistype,
     name_part_of_day,
     share_groups,
@@ -51,7 +51,9 @@ def make_person(**given: object) -> Person:
 
 def test_people_live_where_many_do_and_a_few_live_elsewhere(world: World) -> None:
     people = [world.draw_person(number, 0)[0] for number in range(300)]
-    near = Counter(min(TOWNS, key=lambda town: measure_km(person.home, TOWNS[town][:2])) for person in people)
+    near = Counter(
+        min(TOWNS, key=lambda town: measure_apart(person.home, TOWNS[town][:2])) for person in people
+    )
     assert near["Altstadt"] > near["Neudorf"] > near["Köhlerbach"] > 0
 
 
@@ -122,14 +124,14 @@ def test_near_places_are_meant_more_and_an_origin_is_nearer_still(world: World) 
     calm = World(world.places, Behaviour(repeats=0.0, events=0.0, far=0.0, reach_km=2.0))
     here = (49.0, 8.4)
     away = {
-        target: np.median([measure_km(place, here) for place in draw_targets(calm, 12, target=target)])
+        target: np.median([measure_apart(place, here) for place in draw_targets(calm, 12, target=target)])
         for target in ("origin", "destination")
     }
-    every = np.median([measure_km(place, here) for place in world.places])
+    every = np.median([measure_apart(place, here) for place in world.places])
     assert away["origin"] <= away["destination"] < every
     far = World(world.places, Behaviour(repeats=0.0, events=0.0, far=1.0, reach_km=2.0))
-    assert np.mean([measure_km(place, here) for place in draw_targets(far, 12)]) > 2 * np.mean(
-        [measure_km(place, here) for place in draw_targets(calm, 12)]
+    assert np.mean([measure_apart(place, here) for place in draw_targets(far, 12)]) > 2 * np.mean(
+        [measure_apart(place, here) for place in draw_targets(calm, 12)]
     )
 
 

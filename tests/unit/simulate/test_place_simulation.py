@@ -22,7 +22,7 @@ from placings.places.place import Place
 from placings.report.log_words import count_tiles
 from placings.rerank import Focus, Hit
 from placings.simulate.click_models import PositionBased
-from placings.simulate.people import Behaviour, measure_km
+from placings.simulate.people import Behaviour, measure_apart
 from placings.simulate.places_log import PlaceLog, judge_hit, simulate_log
 
 PLACES = make_towns()
@@ -213,7 +213,7 @@ def test_a_place_of_the_same_name_close_by_serves_nearly_as_well() -> None:
     meant = Place("a", "Marktplatz", 49.0, 8.4)
     near = Place("b", "marktplatz", 49.001, 8.4)
     far = Place("c", "Marktplatz", 49.01, 8.4)
-    assert measure_km(meant, near) < 0.2 < measure_km(meant, far)
+    assert measure_apart(meant, near) < 0.2 < measure_apart(meant, far)
     hits = (meant, near, far, Place("d", "Zoo", 49.0, 8.4))
     assert [judge_hit(place.to_hit(1.0, 1), meant) for place in hits] == [1.0, 0.8, 0.0, 0.0]
 

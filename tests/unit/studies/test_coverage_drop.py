@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placings.core.errors import BadFile, BadInput, PlacingsWarning, UnknownName
-from placings.studies.coverage_drop import Study, keep_cell, study_coverage_drop
+from placings.core.errors import BadFile, BadInput, UnknownName
+from placings.studies.coverage_drop import Study, study_coverage_drop
 
 SMALL: dict[str, Any] = {
     "folds": 2, "draws": {"test": 2, "train+test": 1}, "drops": (0.25, 0.5), "queries": 16, "compared": 3,
@@ -91,17 +91,6 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(done: tuple[Study, Path], s
     after = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
     assert set(after) == set(before)
     assert {path for path in after if after[path] != before[path]} == {cells[0]}
-
-
-def test_a_damaged_cell_is_made_anew_and_said(tmp_path: Path) -> None:
-    made = keep_cell(tmp_path, "a b", {"k": 1}, lambda: {"value": float("nan")})
-    assert made == {"value": None}
-    [path] = tmp_path.iterdir()
-    assert keep_cell(tmp_path, "a b", {"k": 1}, lambda: {"value": 2}) == {"value": None}  # kept
-    assert keep_cell(tmp_path, "a b", {"k": 2}, lambda: {"value": 2}) == {"value": 2}  # another key
-    path.write_text("{")
-    with pytest.warns(PlacingsWarning, match="is damaged"):
-        assert keep_cell(tmp_path, "a b", {"k": 1}, lambda: {"value": 3}) == {"value": 3}
 
 
 def test_bad_questions_get_clear_answers(sample: Path, tmp_path: Path) -> None:

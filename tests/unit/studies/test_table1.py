@@ -230,7 +230,7 @@ def test_a_damaged_cell_is_made_anew(small: Any, tmp_path: Path) -> None:
     first = reproduce_table1(small[:1], **asked)
     (scores,) = (tmp_path / "cells").glob("*.npy")
     np.save(scores, np.zeros(3))
-    with pytest.warns(PlacingsWarning, match="damaged; the cell is made anew"):
+    with pytest.warns(PlacingsWarning, match="damaged; it is made anew"):
         second = reproduce_table1(small[:1], **asked)
     assert find_comparisons(first) == find_comparisons(second)
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from placings.core import BadInput, MissingExtra
+from placings.core import EARTH_KM, BadInput, fold_text, need_library, spell_once
 from placings.places.engines.requests import ServerFailed, check_place, check_request
-from placings.places.folding import find_variants, fold_all, fold_text, split_locality
-from placings.places.place import Place
+from placings.places.place import Place, split_locality
 from placings.rerank import Focus, Hit
 
 SHORT = 3  # texts up to here have indexes of their own, by weight: too many names begin with them
@@ -46,13 +45,14 @@ NEAR_INDEX = {
     True: "CREATE INDEX ON {places} USING gist (ll_to_earth(lat, lon))",
     False: "CREATE INDEX ON {places} (lat)",
 }
-DISTANCE = {  # kilometres; both on earthdistance's globe, of radius 6378.168
-    True: "earth_distance(ll_to_earth(p.lat, p.lon), ll_to_earth(%(lat)s, %(lon)s)) / 1000",
-    False: """12756.336 * asin(least(1, sqrt(power(sind((p.lat - %(lat)s) / 2), 2)
+DISTANCE = {  # kilometres on our globe; the one of earthdistance is a little larger
+    True: f"earth_distance(ll_to_earth(p.lat, p.lon), ll_to_earth(%(lat)s, %(lon)s)) / earth() * {EARTH_KM}",
+    False: f"""{2 * EARTH_KM} * asin(least(1, sqrt(power(sind((p.lat - %(lat)s) / 2), 2)
         + cosd(p.lat) * cosd(%(lat)s) * power(sind((p.lon - %(lon)s) / 2), 2))))""",
 }
 NEAR = {
-    True: "earth_box(ll_to_earth(%(lat)s, %(lon)s), %(near)s * 1000) @> ll_to_earth(p.lat, p.lon)",
+    True: f"""earth_box(ll_to_earth(%(lat)s, %(lon)s), %(near)s * earth() / {EARTH_KM})
+        @> ll_to_earth(p.lat, p.lon)""",
     False: """p.lat BETWEEN %(lat)s - %(near)s / 111.0 AND %(lat)s + %(near)s / 111.0
         AND {distance} <= %(near)s""",
 }
@@ -296,12 +296,13 @@ class PostgresEngine:
     def _copy(self, cursor: Any, places: list[Place], start: int, tables: dict[str, str]) -> None:
         from psycopg.types.json import Jsonb
 
-        own = _spell_all(place.name for place in places)
-        bare = _spell_all(split_locality(place.name, place.locality) for place in places)
-        around = _spell_all(
-            " ".join((place.locality, place.street, place.neighbourhood, place.borough)) for place in places
-        )
-        others = iter(_spell_all(name for place in places for name in place.names))
+        own = [spell_once(place.name) for place in places]
+        bare = [spell_once(split_locality(place.name, place.locality)) for place in places]
+        around = [
+            spell_once(" ".join((place.locality, place.street, place.neighbourhood, place.borough)))
+            for place in places
+        ]
+        others = (spell_once(name) for place in places for name in place.names)
         with cursor.copy(self._fill(f"COPY {{places}} ({', '.join(COLUMNS)}) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 check_place(place)
@@ -349,10 +350,7 @@ class PostgresEngine:
     def _connect(self) -> Any:
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        try:
-            import psycopg
-        except ImportError as error:
-            raise MissingExtra("the PostgreSQL engine", "psycopg", "places") from error
+        psycopg = need_library("psycopg", "the PostgreSQL engine", "places")
         if not self._read_address():
             raise BadInput(
                 "the database's address cannot be read. It must be postgresql://user@host/database or pairs "
@@ -384,10 +382,7 @@ class PostgresEngine:
     @contextmanager
     def _told_as_ours(self) -> Iterator[None]:
         """psycopg's errors as ours, without the address and its password."""
-        try:
-            import psycopg
-        except ImportError as error:
-            raise MissingExtra("the PostgreSQL engine", "psycopg", "places") from error
+        psycopg = need_library("psycopg", "the PostgreSQL engine", "places")
         try:
             yield
         except psycopg.errors.UniqueViolation as error:
@@ -421,14 +416,6 @@ class PostgresEngine:
         for secret in filter(None, secrets):
             text = text.replace(secret, "***")
         return text
-
-
-def _spell_all(texts: Iterable[str]) -> list[list[str]]:
-    """The folded spellings of each text; none of a text of which nothing is left."""
-    given = list(texts)
-    plain = fold_all(given)
-    variants = find_variants(given, plain) if given else {}
-    return [[text, *variants.get(row, ())] if text else [] for row, text in enumerate(plain)]
 
 
 def _clean(text: str) -> str:

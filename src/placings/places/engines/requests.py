@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from placings.core import BadInput, MissingExtra, PlacingsError
+from placings.core import BadInput, PlacingsError, need_library
 from placings.places.place import Place
 from placings.rerank import Focus
 
@@ -63,10 +63,7 @@ class Server:
         patience: Patience | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(f"the {name} engine", "httpx", "places") from error
+        httpx = need_library("httpx", f"the {name} engine", "places")
         try:
             parsed = httpx.URL(url)
         except httpx.InvalidURL:

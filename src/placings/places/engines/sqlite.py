@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import nlargest
-from math import asin, cos, log10, radians, sin, sqrt
+from math import log10
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from placings.core import BadFile, BadInput, UnknownName
+from placings.core import BadFile, BadInput, UnknownName, give_spellings, measure_km
 from placings.places.engines.sqlite_index import (
     COLUMNS,
     FORMAT,
@@ -26,7 +26,6 @@ from placings.places.engines.sqlite_index import (
     build_index,
     guess_words,
 )
-from placings.places.folding import give_spellings
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
 
@@ -51,7 +50,6 @@ DROPPED = 4.0  # the cost of a word that nothing matches
 
 WORDS = 12  # words of a text that count
 LETTERS = 64  # letters of a word that count
-EARTH = 6371.0  # km
 
 
 class Row(NamedTuple):
@@ -103,7 +101,7 @@ def read_words(words: list[str], cost: float = 0.0, *, open: bool = False) -> Re
     return Reading(reading.groups, reading.wholes, cost, open)
 
 
-def _make_reading(spellings: list[str]) -> Reading | None:
+def _make_reading(spellings: tuple[str, ...]) -> Reading | None:
     if not spellings:
         return None
     split = [[word[:LETTERS] for word in spelling.split()[:WORDS]] for spelling in spellings]
@@ -183,17 +181,6 @@ def _judge_words(names: str, inside: list[str | None], words: float, exact: floa
             return exact - SHUFFLED - off
     first = names[1 : names.index("\n", 1)]
     return words + WHOLENESS * min(1.0, len(text) / len(first)) - off
-
-
-def measure_km(lat: float, lon: float, other_lat: float, other_lon: float) -> float:
-    """Great-circle distance in km on a sphere (haversine), of one pair: it is asked for each candidate.
-
-    >>> round(measure_km(49.01, 8.4, 52.52, 13.41))
-    526
-    """
-    up = sin(radians(other_lat - lat) / 2) ** 2
-    across = sin(radians(other_lon - lon) / 2) ** 2
-    return 2 * EARTH * asin(sqrt(min(1.0, up + cos(radians(lat)) * cos(radians(other_lat)) * across)))
 
 
 __all__ = ["SqliteEngine", "build_index"]

@@ -12,8 +12,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from placings.core import BadInput, EmptyFile, MissingExtra
-from placings.places.folding import drop_brackets, find_variants, fold_all, fold_text, give_spellings
+from placings.core import (
+    BadInput,
+    EmptyFile,
+    drop_brackets,
+    fold_text,
+    give_spellings,
+    need_library,
+    spell_once,
+)
 from placings.places.place import Place
 
 FORMAT = "placings places"
@@ -163,24 +170,20 @@ def _give_keys(chunk: Sequence[Place]) -> Iterator[tuple[Place, list[str], list[
         counts.append(len(own))
         texts += own
         texts += place.names
-    folded = fold_all(texts)
-    variants = find_variants(texts, folded)
+    spellings = [spell_once(text) for text in texts]
     at = 0
     for place, own_count in zip(chunk, counts, strict=True):
         middle, end = at + own_count, at + own_count + len(place.names)
-        main = _collect(folded, variants, at, middle) or [fold_text(place.id) or place.id]
-        other = [key for key in _collect(folded, variants, middle, end) if key not in main]
+        main = _collect(spellings[at:middle]) or [fold_text(place.id) or place.id]
+        other = [key for key in _collect(spellings[middle:end]) if key not in main]
         yield place, main, other
         at = end
 
 
-def _collect(folded: Sequence[str], variants: dict[int, list[str]], start: int, end: int) -> list[str]:
-    keys = dict.fromkeys(folded[start:end])
-    for row in range(start, end):
-        if row in variants:
-            keys.update(dict.fromkeys(variants[row]))
-    keys.pop("", None)
-    return list(keys)
+def _collect(spellings: Sequence[tuple[str, ...]]) -> list[str]:
+    """All spellings, none twice: the plain ones of all texts, then the others."""
+    plain = [spelt for each in spellings for spelt in each[:1]]
+    return list(dict.fromkeys([*plain, *(spelt for each in spellings for spelt in each[1:])]))
 
 
 def _give_context(place: Place, known: dict[tuple[str, ...], str]) -> str:
@@ -318,10 +321,7 @@ def _make_edits(word: str) -> set[str]:
 
 def _find_far(connection: sqlite3.Connection, word: str, beginning: bool) -> list[str]:
     """Two mistakes leave one of three parts whole: words that hold one are compared, popular ones first."""
-    try:
-        from rapidfuzz.distance import OSA
-    except ImportError as error:
-        raise MissingExtra("finding misspelt words", "rapidfuzz", "places") from error
+    OSA = need_library("rapidfuzz.distance", "finding misspelt words", "places", "rapidfuzz").OSA
     size = len(word)
     middle = (size - 3) // 2
     parts = {word[:3], word[middle : middle + 3], word[size - 3 :]}

@@ -25,11 +25,11 @@ from placings.core import (
     need_library,
     need_zone,
 )
+from placings.logs.schema import ITEM_ID, LABEL, NEEDED, POSITION, SEARCH_ID, SESSION_ID, TIME
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NEEDED = ("search_id", "item_id", "position", "label")
 SEGMENTS = ("platform", "target", "surface", "kind")
 USED = (
     *NEEDED, *SEGMENTS, "session_id", "time", "query", "focus_lat", "focus_lon", "lat", "lon", "type", "name",
@@ -54,10 +54,10 @@ def clean_rows(rows: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
             f"a rows table must have the columns {', '.join(NEEDED)}. Got none named {', '.join(lacking)}. "
             "`placings log join` makes such a table."
         )
-    position = pandas.to_numeric(frame["position"], errors="coerce")
-    label = pandas.to_numeric(frame["label"], errors="coerce")
+    position = pandas.to_numeric(frame[POSITION], errors="coerce")
+    label = pandas.to_numeric(frame[LABEL], errors="coerce")
     notes = []
-    usable = (position >= 1) & frame["search_id"].notna() & frame["item_id"].notna()
+    usable = (position >= 1) & frame[SEARCH_ID].notna() & frame[ITEM_ID].notna()
     if not usable.all():
         notes.append(
             f"{int((~usable).sum()):,} of {len(frame):,} rows lack a search, an item or a position and are "
@@ -66,12 +66,12 @@ def clean_rows(rows: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if label.isna().any():
         notes.append(f"{int(label.isna().sum()):,} rows have no label and count as not clicked.")
     frame = frame.assign(position=position, label=label.fillna(0.0))[usable].reset_index(drop=True)
-    if "time" in frame:
-        time = _read_times(frame["time"])
-        unread = int((time.isna() & frame["time"].notna()).sum())
+    if TIME in frame:
+        time = _read_times(frame[TIME])
+        unread = int((time.isna() & frame[TIME].notna()).sum())
         if unread:
             notes.append(f"{unread:,} rows have a time that cannot be read and are in no week and no hour.")
-        frame["time"] = time
+        frame[TIME] = time
     return frame, tuple(notes)
 
 
@@ -83,17 +83,17 @@ def gather_searches(rows: pd.DataFrame) -> pd.DataFrame:
     `clicks`, and platform, target, surface, kind, outcome where the log has them. What else it lacks is NaN.
     """
     pandas = need_pandas()
-    codes, ids = pandas.factorize(rows["search_id"], sort=False)
+    codes, ids = pandas.factorize(rows[SEARCH_ID], sort=False)
     first = np.unique(codes, return_index=True)[1]
-    hit = (rows["label"] > 0).to_numpy()
-    position = rows["position"].to_numpy(dtype=np.float64)
+    hit = (rows[LABEL] > 0).to_numpy()
+    position = rows[POSITION].to_numpy(dtype=np.float64)
     rank = np.full(len(ids), np.inf)
     np.minimum.at(rank, codes[hit], position[hit])
     head = rows.iloc[first]
     found = {
         "search_id": np.asarray(ids),
         "session_id": _name_sessions(head),
-        "time": head["time"].to_numpy() if "time" in rows else np.datetime64("NaT", "us"),
+        "time": head[TIME].to_numpy() if TIME in rows else np.datetime64("NaT", "us"),
         "query": head["query"].to_numpy() if "query" in rows else None,
         "length": _measure_text(head),
         "located": _find_located(head),
@@ -107,7 +107,7 @@ def gather_searches(rows: pd.DataFrame) -> pd.DataFrame:
 
 def estimate_mrr(searches: pd.DataFrame) -> Estimate:
     """The mean of 1/rank over searches with a click, over sessions; its interval is cut at 0 and 1."""
-    found = estimate_mean(1.0 / searches["rank"].to_numpy(dtype=np.float64), searches["session_id"])
+    found = estimate_mean(1.0 / searches["rank"].to_numpy(dtype=np.float64), searches[SESSION_ID])
     low, high = (float(np.clip(end, 0.0, 1.0)) for end in (found.low, found.high))
     return Estimate(found.mean, low, high, found.count)
 
@@ -118,7 +118,7 @@ def estimate_length(searches: pd.DataFrame) -> Estimate:
     It is cut, not made on another scale: of a few sessions Student's t reaches far to both sides, and what it
     says of the upper end stays as it is, while no query is shorter than nothing.
     """
-    found = estimate_mean(searches["length"].to_numpy(), searches["session_id"])
+    found = estimate_mean(searches["length"].to_numpy(), searches[SESSION_ID])
     return Estimate(found.mean, float(np.maximum(found.low, 0.0)), found.high, found.count)
 
 
@@ -130,9 +130,9 @@ def count_click_ranks(
     Columns: group, rank (1 … deepest; `deepest + 1` holds all below), clicks, share (of the group's clicks).
     Groups come with the most clicked first; beyond `most` the rest is one group. Empty without a click.
     """
-    hits = rows[rows["label"] > 0]
+    hits = rows[rows[LABEL] > 0]
     groups = name_groups(hits[by], most) if by is not None else np.full(len(hits), "all", dtype=object)
-    ranks = np.minimum(hits["position"].to_numpy(dtype=np.int64), deepest + 1)
+    ranks = np.minimum(hits[POSITION].to_numpy(dtype=np.int64), deepest + 1)
     found = []
     for name in order_groups(groups):
         counts = np.bincount(ranks[groups == name], minlength=deepest + 2)[1:]
@@ -145,9 +145,9 @@ def count_click_ranks(
 
 def measure_positions(rows: pd.DataFrame, *, deepest: int = 20) -> pd.DataFrame:
     """Each position's impressions, clicks and click rate: position, shown, clicked, rate."""
-    place = rows["position"].to_numpy(dtype=np.int64)
+    place = rows[POSITION].to_numpy(dtype=np.int64)
     near = place <= deepest
-    hit = (rows["label"] > 0).to_numpy()
+    hit = (rows[LABEL] > 0).to_numpy()
     shown = np.bincount(place[near], minlength=deepest + 1)[1:]
     clicked = np.bincount(place[near & hit], minlength=deepest + 1)[1:]
     with np.errstate(invalid="ignore"):
@@ -198,14 +198,14 @@ def split_lengths(
     kept = ["search_id", "session_id", "length", "located"]
     known = searches[searches["length"].notna()]
     parts = [known[known["rank"].isna() & _is_failure(known)][kept]]
-    if unsuccessful is not None and "query" in unsuccessful and "search_id" in unsuccessful:
+    if unsuccessful is not None and "query" in unsuccessful and SEARCH_ID in unsuccessful:
         more = unsuccessful[_is_failure(unsuccessful)].drop_duplicates("search_id")
         more = more.assign(
             length=_measure_text(more),
             located=_find_located(more),
             session_id=_name_sessions(more),
         )
-        parts.append(more[more["length"].notna() & ~more["search_id"].isin(searches["search_id"])][kept])
+        parts.append(more[more["length"].notna() & ~more[SEARCH_ID].isin(searches[SEARCH_ID])][kept])
     full = [part for part in parts if len(part)] or parts[:1]
     failed = pandas.concat(full, ignore_index=True)
     return {"successful": known[known["rank"].notna()][kept], "failed": failed}
@@ -262,19 +262,19 @@ def count_weeks(rows: pd.DataFrame, *, top: int = 10, zone: str = "UTC") -> pd.D
     """
     pandas = need_pandas()
     columns = ["item_id", "name", "week", "clicks", "share"]
-    hits = rows[(rows["label"] > 0) & rows["time"].notna()] if "time" in rows else rows.head(0)
+    hits = rows[(rows[LABEL] > 0) & rows[TIME].notna()] if TIME in rows else rows.head(0)
     if not len(hits):
         return build_frame([], columns)
-    day = to_zone(hits["time"], zone).dt.normalize()
+    day = to_zone(hits[TIME], zone).dt.normalize()
     week = day - pandas.to_timedelta(day.dt.weekday, unit="D")
     weeks = pandas.date_range(week.min(), week.max(), freq="7D")
     totals = week.value_counts().reindex(weeks, fill_value=0)
-    sizes = hits["item_id"].value_counts().rename_axis("id").reset_index(name="clicks")
+    sizes = hits[ITEM_ID].value_counts().rename_axis("id").reset_index(name="clicks")
     chosen = sizes.sort_values(["clicks", "id"], ascending=[False, True])["id"].head(top)
     names = hits.drop_duplicates("item_id", keep="last").set_index("item_id")
     found = []
     for item in chosen:
-        counts = week[hits["item_id"] == item].value_counts().reindex(weeks, fill_value=0)
+        counts = week[hits[ITEM_ID] == item].value_counts().reindex(weeks, fill_value=0)
         name = names["name"].get(item) if "name" in names else None
         shown = str(name) if isinstance(name, str) and name else str(item)
         found += [
@@ -287,7 +287,7 @@ def count_weeks(rows: pd.DataFrame, *, top: int = 10, zone: str = "UTC") -> pd.D
 
 def count_hours(searches: pd.DataFrame, *, zone: str = "UTC") -> Ints:
     """Searches by weekday (Monday first) and hour, `[7, 24]`; those without a time are in no cell."""
-    known = searches["time"].dropna()
+    known = searches[TIME].dropna()
     counts = np.zeros((7, 24), dtype=np.int64)
     if len(known):
         local = to_zone(known, zone)
@@ -322,9 +322,9 @@ def order_groups(groups: AnyArray) -> list[str]:
 
 def _name_sessions(frame: pd.DataFrame) -> AnyArray:
     """The session of each search; a search without one is a session of its own."""
-    if "session_id" not in frame:
-        return frame["search_id"].to_numpy()
-    return frame["session_id"].where(frame["session_id"].notna(), frame["search_id"]).to_numpy()
+    if SESSION_ID not in frame:
+        return frame[SEARCH_ID].to_numpy()
+    return frame[SESSION_ID].where(frame[SESSION_ID].notna(), frame[SEARCH_ID]).to_numpy()
 
 
 def _read_times(column: pd.Series) -> pd.Series:
@@ -402,12 +402,12 @@ def weigh_sections(rows: pd.DataFrame, by: str = "type", *, most: int = 8) -> tu
     two types or more in which each type's items stand together; NaN without such a list.
     """
     pandas = need_pandas()
-    codes = pandas.factorize(rows["search_id"], sort=False)[0]
-    order = np.lexsort((rows["position"].to_numpy(), codes))
+    codes = pandas.factorize(rows[SEARCH_ID], sort=False)[0]
+    order = np.lexsort((rows[POSITION].to_numpy(), codes))
     codes = codes[order]
     groups = name_groups(rows[by], most)[order]
-    position = rows["position"].to_numpy(dtype=np.float64)[order]
-    hit = (rows["label"] > 0).to_numpy()[order]
+    position = rows[POSITION].to_numpy(dtype=np.float64)[order]
+    hit = (rows[LABEL] > 0).to_numpy()[order]
     starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]]) if len(codes) else np.zeros(0, np.int64)
     kinds = pandas.factorize(groups)[0]
     frame = pandas.DataFrame({"search": codes, "kind": kinds, "hit": hit})

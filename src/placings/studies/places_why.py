@@ -10,7 +10,7 @@ import numpy as np
 from placings.core import AnyArray, Floats
 from placings.data import RankingData
 from placings.features import SIGNALS
-from placings.logs import carry_clicks, find_offsets
+from placings.logs import SEARCH_ID, carry_clicks, find_offsets
 from placings.rankers import LightGBMRanker
 from placings.studies.places_measures import compare_two, find_sessions, invert_ranks, list_measures
 from placings.studies.places_models import Desk, forget_grades, measure_mrr
@@ -225,7 +225,7 @@ def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
             facts = compare_two(before, after, **_resampling(desk))
             row |= {f"{key}_{measure}": facts[key] for key in ("model", "difference", "low", "high")}
         table.append(row)
-    held = int(carried["search_id"].nunique()) if len(carried) else 0
+    held = int(carried[SEARCH_ID].nunique()) if len(carried) else 0
     return {"searches": count, "carried": held, "table": table}
 
 

@@ -202,3 +202,20 @@ def test_a_shops_log_gives_its_numbers_categories_and_query_and_never_its_labels
     data = features.to_ranking(rows)
     price = rows["price"].to_numpy(dtype=np.float32)
     np.testing.assert_array_equal(np.sort(data.X[:, features.names.index("price")]), np.sort(price))
+
+
+def test_ranking_data_keep_the_propensity_of_every_row() -> None:
+    rows = {"search_id": ["s", "s"], "price": [1.0, 2.0], "label": [0.0, 1.0], "propensity": [1.0, 0.25],
+            "user_id": ["u", "u"], "device": ["tv", None], "arm": [1, 1]}  # fmt: skip
+    features = numeric_features(["price"]).fit(rows)
+    data = features.to_ranking(rows)
+    assert data.propensity is not None
+    assert data.propensity.tolist() == [1.0, 0.25]
+    assert {name: values.tolist() for name, values in data.segments.items()} == {
+        "user_id": ["u", "u"],
+        "device": ["tv", "unknown"],
+        "arm": ["1", "1"],
+    }
+    assert features.to_ranking(rows | {"propensity": [None, None]}).propensity is None
+    with pytest.raises(BadInput, match="propensity must be above 0 and at most 1. Got nan at row 1"):
+        features.to_ranking(rows | {"propensity": [0.5, None]})

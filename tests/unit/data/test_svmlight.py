@@ -16,9 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from placings.core.errors import BadFile, BadInput, EmptyFile, PlacingsWarning, TruncatedFile
+from placings.core.errors import BadFile, BadInput, EmptyFile, Joined, PlacingsWarning, TruncatedFile
 from placings.data import svmlight
 from placings.data.ranking import RankingData
+from placings.data.reading import read
 from placings.data.svmlight import read_svmlight, write_svmlight
 
 
@@ -415,3 +416,13 @@ def test_encoded_ids_are_one_word_each_and_come_back(tmp_path: Path) -> None:
     assert back.X[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     with pytest.raises(BadInput, match="a qid must be one word"):
         write_svmlight(RankingData.from_arrays([[1.0]], [0], [""]), tmp_path / "data.txt")
+
+
+def test_rows_that_were_joined_are_told_by_a_warning_of_their_own_also_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACINGS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "rows.txt").write_text("0 qid:1 1:1\n0 qid:2 1:2\n1 qid:1 1:3\n")
+    for _ in range(2):
+        with pytest.warns(Joined, match="comes back"):
+            read(tmp_path / "rows.txt", cache="always")

@@ -10,6 +10,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from placings.core.errors import BadInput, UnknownName
+from placings.core.statistics import bootstrap_means
 from placings.data.ranking import RankingData
 from placings.evaluation.comparison import compare
 from placings.evaluation.contest import compare_trained
@@ -188,3 +189,25 @@ def test_data_that_know_no_queries_are_refused(data: Any) -> None:
         evaluate(np.zeros(3), data)
     with pytest.raises(BadInput, match="data must be a RankingData"):
         compare({"a": np.zeros(3)}, data)
+
+
+def test_users_are_resampled_before_sessions_and_the_table_says_so() -> None:
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(24), 5)
+    segments = {
+        "session_id": np.array([f"s{q // 2}" for q in qid], dtype=object),
+        "user_id": np.array([f"u{q // 4}" for q in qid], dtype=object),
+    }
+    log = RankingData.from_arrays(rng.random((120, 1)), rng.integers(0, 2, 120), qid, segments=segments)
+    scores = rng.random(120)
+    found = evaluate(scores, log, "mrr")
+    low, high = bootstrap_means(found.per_query["mrr"][:, None], clusters=np.arange(24) // 4)
+    assert found.interval("mrr") == pytest.approx((low[0], high[0]), rel=1e-12)
+    assert "Intervals resample 6 users, 24 queries." in found.table()
+    assert (
+        "Intervals resample 12 sessions, 24 queries."
+        in evaluate(scores, log, "mrr", cluster="session_id").table()
+    )
+    plain = evaluate(scores, log.replace(segments={}), "mrr")
+    assert evaluate(scores, log, "mrr", cluster="query").to_json() == plain.to_json()
+    assert found["mrr"] == plain["mrr"]

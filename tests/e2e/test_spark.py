@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,9 +28,10 @@ if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
     )
 
 # sockets and processes that PySpark leaves to the garbage collector are not ours to close
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.slow,  # a Java machine starts, and takes seconds for each question
+]
 
 SEARCHES, ROWS = 240, 6
 
@@ -125,13 +125,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-CORE = ("rows", "segments with NULL", "days in Berlin")  # Spark takes seconds for each
-
-
-@pytest.mark.parametrize(
-    "question",
-    [*CORE, *(pytest.param(one, marks=pytest.mark.slow) for one in QUESTIONS if one not in CORE)],
-)
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_duckdb_and_spark_agree(spark: Any, parquet: str, question: str) -> None:
     ours, theirs = ask_both(spark, parquet, **QUESTIONS[question])
     assert (ours.engine, theirs.engine) == ("duckdb", "pyspark")
@@ -183,8 +177,7 @@ def test_csv_is_read_alike(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "plan",
-    [Plan(4, 60, 2), pytest.param(Plan(2, 10, 3, "random", seed=5), marks=pytest.mark.slow),
-     pytest.param(Plan(1, 10, 20, "stratified"), marks=pytest.mark.slow),
+    [Plan(4, 60, 2), Plan(2, 10, 3, "random", seed=5), Plan(1, 10, 20, "stratified"),
      Plan(1, 10, 20, "stratified", strata=("region",))],
     ids=lambda plan: plan.describe(),
 )  # fmt: skip
@@ -200,7 +193,6 @@ def test_both_engines_draw_the_same_events(spark: Any, parquet: str, plan: Plan)
     assert len(ours) == ROWS * len({search for search, _ in ours})  # whole lists
 
 
-@pytest.mark.slow
 def test_plans_err_alike_on_both(spark: Any, parquet: str) -> None:
     found = [
         plan_errors(
@@ -227,20 +219,3 @@ def test_an_ibis_table_stays_on_its_engine(spark: Any, parquet: str) -> None:
     assert coverage(table, "stock", engine="spark").engine == "pyspark"
     with pytest.raises(BadInput, match="stays on its engine, pyspark. Got engine='duckdb'"):
         coverage(table, "stock", engine="duckdb")
-
-
-def test_without_java_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = (
-        "import placings.data.backends as e, sys\n"
-        "try: e.start_spark()\n"
-        "except e.BadInput as error: print(error)\n"
-    )
-    environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH")} | {
-        "PATH": "/nowhere"
-    }
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
-    )
-    assert done.stdout.startswith("engine='spark' needs Java 17 or later")

@@ -41,7 +41,8 @@ def wait_for_steps(run: subprocess.Popen[str], told: Path) -> None:
     assert told.exists(), run.communicate()[1]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+# both end in the same handler; each takes a process that loads torch
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_stopped_neural_fit_goes_on_where_it_stood(rows: Path, tmp_path: Path, how: signal.Signals) -> None:
     settings = ["hidden=[8]", "members=1", "steps=120", "holdout=0", "device=cpu"]
     words = ["fit", str(rows), "--ranker", "neural", *(w for s in settings for w in ("--set", s))]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
-from placings.data.backends import need_ibis, open_source, opened
+from placings.data.backends import need_ibis, open_source, opened, start_spark
 from placings.feco.score import coverage
 
 pd = pytest.importorskip("pandas")
@@ -169,3 +169,11 @@ def test_the_engine_speaks_utc_and_spills_outside_the_working_folder(folder: Pat
         zone, spill = source.backend.raw_sql(asked).fetchone()
     assert zone == "UTC"
     assert Path(spill).is_absolute()
+
+
+def test_without_java_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BadInput, match="^engine='spark' needs Java 17 or later"):
+        start_spark()

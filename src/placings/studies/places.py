@@ -116,7 +116,7 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     except FileNotFoundError:
         raise BadFile(path, "no such file. placings log join writes a rows table.") from None
     except (pa.ArrowException, OSError) as error:
-        raise BadFile(path, f"is no parquet file: {error}.") from error
+        raise BadFile(path, f"is not a parquet file: {error}.") from error
     return table.to_pandas()  # type: ignore[no-any-return]
 
 

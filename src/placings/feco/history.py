@@ -233,7 +233,7 @@ class CoverageStore:
             finally:
                 base.close()  # what was not committed is undone
         except sqlite3.Error as error:
-            raise BadFile(self.path, f"is not a usable coverage store: {error}.") from error
+            raise BadFile(self.path, f"is not a coverage store that can be used: {error}.") from error
 
 
 def _name_rule(rule: Any) -> str:

@@ -616,7 +616,6 @@ def serve_by_names(folder: Path) -> None:
 def train_by_paths(folder: Path) -> None:
     """The same as `train_by_names` in a checkout older than `pg.Reranker`."""
     from placings.clicks.sessions import join_logs
-
     from placings.studies.places_parts import cut_parts
     from placings.studies.places_reranker import fit_reranker
     from placings.studies.places_settings import Settings
@@ -628,9 +627,8 @@ def train_by_paths(folder: Path) -> None:
 
 def serve_by_paths(folder: Path) -> None:
     """The same as `serve_by_names` in a checkout older than `pg.Reranker`."""
-    from placings.places.reranking import load_reranker
-
     from placings.places.place import Hit, Place
+    from placings.places.reranking import load_reranker
 
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     context, hits = request["context"], []

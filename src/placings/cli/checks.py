@@ -96,7 +96,7 @@ def check_figure(path: Path | None, option: str = "--figure", endings: Sequence[
 
 
 def check_average(average: str | None) -> None:
-    """Refuse a moving average whose length is no length of time."""
+    """Refuse a moving average whose length is not a length of time."""
     if average is None:
         return
     import pandas as pd

@@ -36,7 +36,9 @@ def init_limits(
     margin: Annotated[
         float | None, typer.Option(min=0.0, max=0.99, help="So far below what is usual: 0.1 is 10 points.")
     ] = None,
-    min_events: Annotated[int | None, typer.Option(min=1, help="Judge from so many events on; 50.")] = None,
+    min_events: Annotated[
+        int | None, typer.Option(min=1, help="Judge only with at least this many events; 50.")
+    ] = None,
     features: Features = None,
     counting: Counting,
     reference: Reference = None,
@@ -92,7 +94,9 @@ def check_events(
         float | None,
         typer.Option(min=0.0, max=0.99, help="With --reference: so far below its coverage in training; 0.1."),
     ] = None,
-    min_events: Annotated[int | None, typer.Option(min=1, help="Judge from so many events on.")] = None,
+    min_events: Annotated[
+        int | None, typer.Option(min=1, help="Judge only with at least this many events.")
+    ] = None,
     no_data: Annotated[
         NoData, typer.Option("--no-data", help="What a feature without data means.")
     ] = NoData.fail,

@@ -167,7 +167,7 @@ def estimate_cost(
     metric: Annotated[str, typer.Option(help="The metric at risk.")] = "ndcg@10",
     value: Value = "0",
     jointly: Annotated[
-        Jointly, typer.Option(help="Features go dark each by itself, or in the same searches.")
+        Jointly, typer.Option(help="Whether features go dark separately or in the same searches.")
     ] = Jointly.independent,
     draws: Annotated[int, typer.Option(min=1, help="Draw the masks so often.")] = 20,
     qid: Qid = None,

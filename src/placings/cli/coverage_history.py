@@ -129,7 +129,7 @@ def find_incidents(
     features: Features = None,
     counting: Counting,
     since: Annotated[
-        str | None, typer.Option(help="Tell windows from then on; earlier ones make the baseline.")
+        str | None, typer.Option(help="Report windows from this time on; earlier ones make the baseline.")
     ] = None,
     reference: Reference = None,
     html: Html = None,

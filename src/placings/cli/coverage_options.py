@@ -35,9 +35,7 @@ Events = Annotated[
 ]
 Features = Annotated[
     str | None,
-    typer.Option(
-        help="Features, with commas, or top:20 (with --reference). All numeric columns if not said."
-    ),
+    typer.Option(help="Features, with commas, or top:20 (with --reference). All numeric columns by default."),
 ]
 Event = Annotated[
     str | None,
@@ -66,7 +64,7 @@ Position = Annotated[
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option(help="A numeric column that is no feature; may be repeated.", rich_help_panel=COUNTED),
+    typer.Option(help="A numeric column that is not a feature; may be repeated.", rich_help_panel=COUNTED),
 ]
 Sample = Annotated[
     str | None,
@@ -92,7 +90,7 @@ Until = Annotated[str | None, typer.Option(help="Before this date or time.", ric
 Watermark = Annotated[
     str | None,
     typer.Option(
-        help="Up to when the log is complete; now, if not said. Windows that end later are not judged.",
+        help="Up to when the log is complete; now, by default. Windows that end later are not judged.",
         rich_help_panel=TIME,
     ),
 ]

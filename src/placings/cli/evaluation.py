@@ -172,7 +172,7 @@ def compare_files(
     folds: Annotated[int | None, typer.Option(min=1, help="Folds to train on.", metavar="N")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = None,
     tune: Annotated[
-        int | None, typer.Option(min=0, help="Tune every ranker with so many trials a fold.", metavar="N")
+        int | None, typer.Option(min=0, help="Tune every ranker with this many trials per fold.", metavar="N")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="The method to beat: † and ▼.")] = None,
     second: Annotated[str | None, typer.Option(help="A second one: ‡ and ▽.")] = None,

@@ -72,7 +72,7 @@ def show_coverage(
     average: Annotated[
         str | None, typer.Option(help="Length of the page's moving average: 7d, or seven windows.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Show so many lines.", metavar="N")] = 40,
+    top: Annotated[int, typer.Option(min=1, help="Show at most this many lines.", metavar="N")] = 40,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -215,7 +215,7 @@ def plan_sample(
 def show_runbook(
     entry: Annotated[
         str | None,
-        typer.Argument(help="severe-drop, mild-drop, no-data, mix-shift or overall-drop; all if not said."),
+        typer.Argument(help="severe-drop, mild-drop, no-data, mix-shift or overall-drop; all by default."),
     ] = None,
 ) -> None:
     """What an alert means and what to do about it, step by step.

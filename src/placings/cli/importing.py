@@ -12,7 +12,7 @@ def import_model(
     model: Annotated[Path, typer.Argument(help="LightGBM text, or XGBoost .json or .ubj.")],
     out: Annotated[Path, typer.Argument(help="The bundle to write, a folder.")],
     library: Annotated[
-        str | None, typer.Option(help="lightgbm or xgboost; told from the file if not given.")
+        str | None, typer.Option(help="lightgbm or xgboost; guessed from the file by default.")
     ] = None,
     names: Annotated[Path | None, typer.Option(help="Names of the features, one a line.")] = None,
 ) -> None:

@@ -215,7 +215,7 @@ def _guess_loss(path: Path, tuned: Mapping[str, Any]) -> str:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """A JSON file's facts; none if there is no such file or it is no JSON."""
+    """A JSON file's facts; none if there is no such file or it is not JSON."""
     import json
 
     try:

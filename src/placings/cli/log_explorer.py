@@ -73,6 +73,6 @@ def read_log_table(path: Path) -> pd.DataFrame:
         there = pq.read_schema(path).names
         table = pq.read_table(path, columns=[name for name in USED if name in there])
     except (pa.ArrowException, OSError) as error:
-        raise BadFile(path, f"is no parquet file: {error}. `placings log join` writes one.") from error
+        raise BadFile(path, f"is not a parquet file: {error}. `placings log join` writes one.") from error
     frame: pd.DataFrame = table.to_pandas()
     return frame

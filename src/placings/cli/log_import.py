@@ -33,7 +33,7 @@ def import_log(
         Path, typer.Option("--out", "-o", help="A folder for a log (ubi), a parquet file for judgements.")
     ],
     form: Annotated[
-        Form | None, typer.Option(help="What the files hold; told from their names if not given.")
+        Form | None, typer.Option(help="What the files hold; guessed from their names by default.")
     ] = None,
     write: Annotated[Written, typer.Option(help="How the log is written (ubi).")] = Written.parquet,
     column: Annotated[

@@ -40,7 +40,7 @@ def simulate_places(
         Path, typer.Argument(help="An index that `placings places index` made.", metavar="INDEX.db")
     ],
     out: Annotated[Path, typer.Argument(help="Folder for the log; made if it is not there.", metavar="OUT")],
-    searches: Annotated[int, typer.Option(min=1, help="Make at least so many searches.")] = 5000,
+    searches: Annotated[int, typer.Option(min=1, help="Make at least this many searches.")] = 5000,
     clicked: Annotated[
         bool, typer.Option("--clicked", help="Count only searches with a click, about a third.")
     ] = False,

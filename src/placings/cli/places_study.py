@@ -66,7 +66,7 @@ def run_places_study(
         bool, typer.Option("--resume/--fresh", help="Go on from the cells in --out, or make all anew.")
     ] = True,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Say each cell on stderr, also where it is no terminal.")
+        bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:

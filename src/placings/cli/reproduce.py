@@ -58,15 +58,15 @@ def run_table1(
     ] = False,
     seeds: Annotated[int, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = 3,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Training steps; the preset's if not said.", metavar="N")
+        int | None, typer.Option(min=1, help="Training steps; the preset's by default.", metavar="N")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda where there is one.")] = None,
     folds: Annotated[
         str | None,
-        typer.Option(help="How many (5), or which (1,3). Fold1 of WEB30K, 5 of others, if not said."),
+        typer.Option(help="How many (5), or which (1,3). Fold1 of WEB30K, 5 of others, by default."),
     ] = None,
     lr: Annotated[
-        float | None, typer.Option(help="Learning rate; chosen on validation data if not said.")
+        float | None, typer.Option(help="Learning rate; chosen on validation data by default.")
     ] = None,
     preset: Annotated[str, typer.Option(help="zhuang2020 (the paper's) or default.")] = "zhuang2020",
     keep: Annotated[Keep, typer.Option(help="Weights of the best check on validation data, or the last.")] = (
@@ -81,7 +81,7 @@ def run_table1(
     qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Say each cell on stderr, also where it is no terminal.")
+        bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
     ] = False,
     format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,

@@ -17,7 +17,7 @@ def set_checkpoint(model: Any, folder: Path) -> None:
 
 
 def forget_checkpoint(model: Any, folder: Path) -> None:
-    """The reverse of `set_checkpoint`, once trained: the path is no setting that a bundle should keep."""
+    """The reverse of `set_checkpoint`, once trained: the path is not a setting that a bundle should keep."""
     if model.get_params().get("checkpoint") == str(folder / CHECKPOINT):
         model.set_params(checkpoint=None)
 

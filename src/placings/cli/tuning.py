@@ -28,29 +28,29 @@ def tune_files(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting to start from, such as rounds=200.")
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials in all, 50 if not said.")] = None,
-    method: Annotated[str | None, typer.Option(help="tpe (if not said), random or grid.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials in all, 50 by default.")] = None,
+    method: Annotated[str | None, typer.Option(help="tpe (the default), random or grid.")] = None,
     space: Annotated[str | None, typer.Option(help="A preset: default or thesis.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data to judge on.")] = None,
     valid_share: Annotated[
         float | None, typer.Option(min=0.0, max=0.9, help="Or this share of the training queries.")
     ] = None,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Or so many query folds of the training data, 3 if not said.")
+        int | None, typer.Option(min=2, help="Or this many query folds of the training data; 3 by default.")
     ] = None,
     split_by: SplitBy = None,
-    metric: Annotated[str | None, typer.Option(help="What to judge by, ndcg@10 if not said.")] = None,
+    metric: Annotated[str | None, typer.Option(help="What to judge by, ndcg@10 by default.")] = None,
     empty: Annotated[
         str | None, typer.Option(help="Queries with nothing relevant: drop, zero or one.")
     ] = None,
     storage: Annotated[
-        Path | None, typer.Option(help="SQLite file of the trials; study.db in --out if not said.")
+        Path | None, typer.Option(help="SQLite file of the trials; study.db in --out by default.")
     ] = None,
     study: Annotated[str | None, typer.Option(help="The study's name in the storage.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that run trials, 1 if not said.")
+        int | None, typer.Option(min=1, help="Processes that run trials, 1 by default.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Start no trial after so many seconds.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Start no trial after this many seconds.")] = None,
     prune: Annotated[
         bool | None, typer.Option("--prune/--no-prune", help="Stop trials that are below the median.")
     ] = None,

@@ -78,7 +78,7 @@ def write_bundle(path: str | Path, facts: Mapping[str, Any], files: Mapping[str,
 def refuse_other(path: Path) -> None:
     """Refuse a place where something else than a bundle is."""
     if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
-        raise BadInput(f"{path} exists and is no bundle. Name a new folder, or remove it first.")
+        raise BadInput(f"{path} exists and is not a bundle. Name a new folder, or remove it first.")
 
 
 def read_bundle(path: str | Path, *, digest: str | None = None) -> Bundle:
@@ -105,7 +105,7 @@ def read_bundle(path: str | Path, *, digest: str | None = None) -> Bundle:
 def _read_manifest(path: Path) -> bytes:
     file = path / MANIFEST
     if not path.is_dir() or not file.is_file() or file.is_symlink():
-        raise BadBundle(path, f"is no bundle: a folder with a {MANIFEST} was expected.")
+        raise BadBundle(path, f"is not a bundle: a folder with a {MANIFEST} was expected.")
     if file.stat().st_size > LARGEST_MANIFEST:
         raise BadBundle(file, "is larger than any manifest.")
     return file.read_bytes()

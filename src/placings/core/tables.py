@@ -42,7 +42,7 @@ class Grid:
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
-    left: int = 1  # so many columns are set to the left
+    left: int = 1  # how many columns are left-aligned
 
     @property
     def has_best(self) -> bool:
@@ -194,7 +194,7 @@ def format_mean(value: float) -> str:
 
 
 def format_number(value: float, digits: int = 4) -> str:
-    """A number of any size for people: so many digits that count, thousands apart; a dash when not known.
+    """A number of any size for people: significant digits, thousands separated; a dash when unknown.
 
     Only what is below 0.0001 has an exponent.
 

@@ -1,6 +1,6 @@
 """Where a table lives and what answers questions about it: embedded DuckDB, Spark, or the table's own engine.
 
-Everything that is asked is an Ibis expression, so each engine gets the same question. Sessions speak UTC.
+Everything that is asked is an Ibis expression, so each engine gets the same question. Sessions use UTC.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def _keep_engine(table: Any, engine: Engine) -> Source:
 
 
 def _refuse_zone(backend: Any) -> None:
-    """Sessions of someone else must speak UTC too: in another zone, times with a zone would be shifted."""
+    """Someone else's session must use UTC too: in another zone, times with a zone would be shifted."""
     zone = "UTC"
     if backend.name == "duckdb":
         zone = str(backend.raw_sql("SELECT current_setting('TimeZone')").fetchall()[0][0])

@@ -194,7 +194,7 @@ Parts: TypeAlias = dict[str, list[Path]]  # split to its files
 
 @dataclass(frozen=True)
 class _Place:
-    """A collection on disk: the files of each split, for each fold (None where there are no folds)."""
+    """A collection on disk: the files of each split, for each fold (None where there are none)."""
 
     collection: Collection
     folder: Path

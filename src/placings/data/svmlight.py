@@ -136,7 +136,7 @@ def _settle(
     spans: AnyArray,
     rules: Rules,
 ) -> None:
-    """Read in Python what the kernel left: rare numbers, nan, inf, and what is no number at all."""
+    """Read in Python what the kernel left: rare numbers, nan, inf, and what is not a number at all."""
     for place, start, stop, row in hard.tolist():
         token = text[start:stop].decode("utf-8", "replace")
         line = int(spans[row, 0])

@@ -533,7 +533,7 @@ def _as_part(
             try:
                 column = column.cast(pa.timestamp("us"))
             except pa.ArrowInvalid as error:
-                raise BadInput(f"{source}: time {name!r} is text that is no ISO time: {error}.") from error
+                raise BadInput(f"{source}: time {name!r} is text but not an ISO time: {error}.") from error
         return np.asarray(column.to_numpy())
     if not holds_numbers(column.type):
         raise BadInput(f"{source}: {part} {name!r} must be numbers. Got a column of {column.type}.")

@@ -406,4 +406,4 @@ def read_features(path: str | PathLike[str]) -> FeatureSet:
     except BadInput as error:
         raise BadFile(file, str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise BadFile(file, f"is no JSON: {error}. Write it with write_features.") from error
+        raise BadFile(file, f"is not JSON: {error}. Write it with write_features.") from error

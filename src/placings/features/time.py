@@ -79,7 +79,7 @@ class Clock(Feature):
         return [np.where(known, _measure(parts, measure), np.nan) for measure in self.measures]
 
     def _shift(self, rows: Rows, times: Times) -> Times:
-        """UTC times as the clock on the wall shows them; each minute in each zone is asked for once."""
+        """UTC times as local wall-clock times; each minute of a zone is looked up once."""
         if self.zone_column is None:
             codes, names = np.zeros(rows.count, dtype=np.int64), [self.zone]
         else:

@@ -183,7 +183,7 @@ def _name_parts(parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _list_absent(absent: Sequence[str], columns: Iterable[str], most: int = 12) -> str:
-    """Features that are no columns, each with the name that it may have now."""
+    """Features that are not columns, each with the name that it may have now."""
     told = []
     for name in absent[:most]:
         near = get_close_matches(name, list(columns), 1)
@@ -196,7 +196,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _refuse_text(source: Source, name: str) -> bool:
-    """True for a column of text without values; an error that shows one for any other that is no number."""
+    """True for a column of text without values; for any other that is not a number, an error shows one."""
     column = source.table[name]
     if column.type().is_string():
         there = source.table.filter(column.notnull()).select(value=column).limit(LOOKED_AT)
@@ -207,7 +207,7 @@ def _refuse_text(source: Source, name: str) -> bool:
         shown = f"such as {odd!r}" if odd is not None else f"such as {values[0]!r}, numbers written as text"
         raise BadInput(
             f"feature {name!r} of {source.name} must be numbers. Got text, {shown}. Convert the column "
-            "(what is no number becomes missing): pandas.to_numeric(column, errors='coerce'), or in Ibis "
+            "(what is not a number becomes missing): pandas.to_numeric(column, errors='coerce'), or in Ibis "
             "table.mutate(column=table.column.try_cast('float64'))."
         )
     raise BadInput(f"feature {name!r} of {source.name} must be numbers. Got {column.type()}.")

@@ -135,7 +135,7 @@ class Verdict(Shown):
         return f"failed: {name_some(features) or 'nothing could be judged'} ({told})"
 
     def table(self, format: str = "text", *, top: int | None = 40) -> str:
-        """The findings, worst first; `top` cuts the table after so many lines (None: all)."""
+        """The findings, worst first; `top` keeps this many lines of the table (None: all)."""
         timed = any(finding.window is not None for finding in self.findings)
         rows = []
         for finding in self.findings[:top]:
@@ -261,7 +261,7 @@ Row = tuple[float, float, float, int]  # coverage, low, high, events
 
 
 def _tell_absent(frame: pd.DataFrame, absent: Sequence[str], held: Limits) -> list[Finding]:
-    """One finding for each feature that is no column, whatever segments and windows there are."""
+    """One finding for each feature that is not a column, whatever segments and windows there are."""
     found = []
     for name in absent:
         entries = [entry for entry in held.entries if entry.feature == name]

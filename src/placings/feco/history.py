@@ -233,7 +233,7 @@ class CoverageStore:
             finally:
                 base.close()  # what was not committed is undone
         except sqlite3.Error as error:
-            raise BadFile(self.path, f"is no coverage store that can be used: {error}.") from error
+            raise BadFile(self.path, f"is not a coverage store that can be used: {error}.") from error
 
 
 def _name_rule(rule: Any) -> str:
@@ -345,7 +345,9 @@ def open_history(path: str | PathLike[str]) -> History:
     """The history in a folder, or an error that says how to make one."""
     path = Path(path)
     if not (path / FILE).is_file():
-        raise BadFile(path, "is no coverage store. Make one with `placings coverage trend EVENTS --store …`.")
+        raise BadFile(
+            path, "is not a coverage store. Make one with `placings coverage trend EVENTS --store …`."
+        )
     try:
         read = json.loads((path / FILE).read_text(encoding="utf-8"))
         if read["version"] != VERSION:
@@ -458,7 +460,7 @@ def _start_history(home: Path, counting: dict[str, Any]) -> History:
     """The folder's history, begun if there is none; counting in another way than before is refused."""
     if not (home / FILE).is_file():
         if home.is_file() or (home.is_dir() and any(home.iterdir()) and not (home / STORE).is_file()):
-            raise BadFile(home, "is there already and is no coverage store. Name a new folder.")
+            raise BadFile(home, "exists and is not a coverage store. Name a new folder.")
         home.mkdir(parents=True, exist_ok=True)
         fresh = {**counting, "named": None}
         _write(home, fresh, {})

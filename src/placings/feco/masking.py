@@ -48,7 +48,7 @@ def find_covered(values: AnyArray, rule: Rule = "non_zero") -> Bools:
 
 
 def find_border(values: AnyArray, rule: Rule) -> float | None:
-    """What a value must lie above to be covered; None for the rules that are no comparison."""
+    """What a value must lie above to be covered; None for the rules that are not comparisons."""
     if isinstance(rule, str):
         if rule not in COVERAGE_RULES:
             raise UnknownName("coverage rule", rule, COVERAGE_RULES)
@@ -284,7 +284,7 @@ def score_each(
     *,
     reach: str,
 ) -> Iterator[Floats]:
-    """Scores under each mask `[rows]` of one feature; `reach` (see `find_reach`) says what they hang on.
+    """Scores under each mask `[rows]` of one feature; `reach` (see `find_reach`) says what they depend on.
 
     Two passes go a long way: one over the data as they are and one with the feature dark in every row. Where
     a score hangs on its "row", a mask picks from the two. Where it hangs on the "list", the mask picks for
@@ -313,7 +313,7 @@ def score_each(
 
 
 def find_reach(ranker: Any) -> str:
-    """What a row's score hangs on: that "row" alone, the rows of its "list", or all "data" it is asked with.
+    """What a row's score depends on: that "row" alone, the rows of its "list", or all the "data".
 
     A ranker of this library knows (`looks_at_list`). Estimators of scikit-learn and of the tree libraries
     score rows one by one, pipelines of them too. Of any other object nothing is known: "data".

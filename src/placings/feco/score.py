@@ -438,7 +438,7 @@ class Coverage(Shown):
     def table(self, format: str = "text", *, top: int | None = SHOWN) -> str:
         """One line a feature and segment, with a bar, and a sparkline over windows ("·" without events).
 
-        `top` cuts the table after so many lines (None: all); `format` is "text", "markdown", "latex" or
+        `top` keeps this many lines of the table (None: all); `format` is "text", "markdown", "latex" or
         "html".
         """
         keys = ["feature", *self.by]

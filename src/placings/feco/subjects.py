@@ -54,7 +54,7 @@ class Subject:
 
     @cached_property
     def reach(self) -> str:
-        """What a row's score hangs on: "row", "list" or "data"."""
+        """What a row's score depends on: "row", "list" or "data"."""
         return find_reach(self.ranker)
 
     @property
@@ -68,7 +68,7 @@ class Subject:
         return asked
 
     def predict(self, data: RankingData) -> Floats:
-        """One prediction a row; of two classes, the second one's."""
+        """One prediction per row; with two classes, the second's."""
         if not self.is_plain:
             if self.response_method != "predict":
                 raise BadInput("response_method is for scikit-learn's estimators; a ranker has predict.")

@@ -86,7 +86,7 @@ def _read_file(path: Path, kinds: Mapping[str, str], item_kinds: Mapping[str, st
             yield _parse_times(path, table, block, line)
         line += size
     if empty:
-        raise EmptyFile(path, "has no line. A log has one object a line.")
+        raise EmptyFile(path, "is empty. A log has one object per line.")
 
 
 class _Ids:
@@ -108,7 +108,7 @@ class _Ids:
 def _make_schema(
     block: bytes, kinds: Mapping[str, str], item_kinds: Mapping[str, str], ids: _Ids
 ) -> pa.Schema:
-    """The known columns that the block speaks of."""
+    """The known columns that the block names."""
     import pyarrow as pa
 
     def name_type(name: str, kind: str) -> Any:
@@ -169,7 +169,7 @@ def _name_line(
             found = json.loads(text)
         except ValueError as problem:
             raise BadFile(
-                path, f"is no JSON: {problem}. Write one object a line, in UTF-8.", line=number
+                path, f"is not JSON: {problem}. Write one object per line, in UTF-8.", line=number
             ) from error
         if not isinstance(found, dict):
             raise BadFile(

@@ -31,7 +31,7 @@ def check_grades(grades: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def label_items(judged: Any) -> Any:
-    """The label of each (search, item) that a used action speaks of: the highest grade. An Ibis table."""
+    """The label of each (search, item) that a used action refers to: the highest grade. An Ibis table."""
     used = judged.filter(judged.fate.isin(USED))
     return used.group_by("search_id", "item_id").aggregate(label=used.grade.max())
 

@@ -152,7 +152,7 @@ def unpack_objects(table: Any, name: str) -> Any:
 
 
 def _list_paths(kinds: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The way to each value that is no object, by a schema or an object's type."""
+    """The way to each value that is not an object, by a schema or an object's type."""
     for name, kind in kinds.items():
         if kind.is_struct():
             yield from _list_paths(kind, (*before, name))

@@ -159,7 +159,7 @@ def measure(
 
 
 def list_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
-    """One metric or several as a list; anything that is no metric is refused."""
+    """One metric or several as a list; anything else is refused."""
     if isinstance(metrics, str | Metric):
         wanted: list[str | Metric] = [metrics]
     elif callable(metrics) or not isinstance(metrics, Iterable):

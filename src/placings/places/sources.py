@@ -69,7 +69,9 @@ def _read_place(path: Path, line: int, text: bytes, zone: str) -> Place:
     try:
         row = json.loads(text)
     except ValueError as error:
-        raise BadFile(path, f"is no JSON: {error}. Places are one JSON object a line.", line=line) from None
+        raise BadFile(
+            path, f"is not JSON: {error}. Places are one JSON object per line.", line=line
+        ) from None
     if not isinstance(row, dict):
         raise BadFile(path, f"must be a JSON object. Got {type(row).__name__}.", line=line)
     for name in ("id", "name", "lat", "lon"):

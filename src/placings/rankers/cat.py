@@ -233,7 +233,7 @@ class CatBoostRanker(TreeRanker):
         try:
             booster.load_model(blob=content)
         except catboost.CatBoostError as error:
-            raise BadInput(f"this is no CatBoost model: {_last_part(error)}") from error
+            raise BadInput(f"this is not a CatBoost model: {_last_part(error)}") from error
         self._refuse_width(len(booster.feature_names_), "CatBoost")
         self.booster_ = booster
         self.rounds_ = int(booster.tree_count_)

@@ -252,7 +252,7 @@ def take_sample(X: Matrix) -> Matrix:
 
 
 def refuse_weights(weight: AnyArray | None) -> None:
-    """Weights must be one a row, and some above 0."""
+    """Weights must be one per row, and some above 0."""
     if weight is None:
         return
     if weight.ndim != 1:

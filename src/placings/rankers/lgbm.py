@@ -296,7 +296,7 @@ class LightGBMRanker(TreeRanker):
         try:
             ranker._load(Path(path).read_bytes())
         except BadModel as error:
-            raise BadFile(path, f"this is no LightGBM text model: {error}.") from error
+            raise BadFile(path, f"this is not a LightGBM text model: {error}.") from error
         ranker.rounds = ranker.rounds_
         ranker._adopt(ranker.booster_.feature_name())
         return ranker
@@ -443,7 +443,7 @@ class LightGBMRanker(TreeRanker):
         try:
             self._load(files[MODEL])
         except BadModel as error:
-            raise BadInput(f"{MODEL} is no LightGBM text model: {error}.") from error
+            raise BadInput(f"{MODEL} is not a LightGBM text model: {error}.") from error
 
     def _load(self, text: bytes) -> None:
         """Take a model in LightGBM's text format; what is used is always what a bundle would hold."""

@@ -274,7 +274,7 @@ class FeedForward(Network):
 
 
 def find_activation(name: str, *also: str) -> type[nn.Module]:
-    """The activation of this name; an unknown one is told what else there is."""
+    """The activation of this name; the error for an unknown one lists the known."""
     if name not in ACTIVATIONS:
         raise UnknownName("activation", str(name), [*ACTIVATIONS, *also])
     return ACTIVATIONS[name]

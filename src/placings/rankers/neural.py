@@ -212,7 +212,7 @@ class NeuralRanker(Ranker):
         if self.network_.needs_lists:
             raise BadInput(
                 f"a score of this network ({self.settings_.network}) depends on the other rows of its list, "
-                "so it is no sum over the row's own features. Use a feed-forward network, or "
+                "so it is not a sum over the row's own features. Use a feed-forward network, or "
                 "rank_importance(ranker, 'permutation', data)."
             )
         if self.bag_:

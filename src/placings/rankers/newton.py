@@ -28,7 +28,7 @@ Apply = Callable[[Floats], Floats]
 
 
 class Loss(Protocol):
-    """A loss of scores that can be bent twice; see `pair_kernels`."""
+    """A loss of scores with second derivatives; see `pair_kernels`."""
 
     def at(self, scores: Floats) -> Point: ...
 
@@ -130,7 +130,7 @@ def solve(
 
 
 def make_preconditioner(design: Design, pairs: Pairs) -> Callable[..., Floats]:
-    """`soften(r, share)` ≈ `H⁻¹ r` where `share` of the pairs' weight is bent.
+    """`soften(r, share)` ≈ `H⁻¹ r` where `share` of the pairs' weight has curvature.
 
     H ≈ I + share·G, G being the scatter of the features within queries (all pairs bent alike), once
     decomposed where there are few columns; only its diagonal where there are many.

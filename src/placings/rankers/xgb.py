@@ -407,7 +407,7 @@ class XGBoostRanker(TreeRanker):
             shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
             check_trees(bytes(booster.save_raw("json")), int(booster.num_features()))
         except (xgboost.core.XGBoostError, ValueError, KeyError) as error:
-            raise BadInput(f"this is no XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
+            raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
         if int(shape.get("num_class", 0)) > 1 or int(shape.get("num_target", 1)) > 1:
             raise BadInput("this XGBoost model gives several scores a row; a ranker needs one.")
         self._refuse_width(int(booster.num_features()), "XGBoost")

@@ -408,7 +408,7 @@ def _order_features(features: Sequence[str], importances: Mapping[str, float] | 
 
 
 def multiply_window(window: str, times: int) -> str:
-    """A length of so many windows.
+    """A length of this many windows.
 
     >>> multiply_window("1d", 7), multiply_window("6h", 7)
     ('7d', '42h')

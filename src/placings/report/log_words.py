@@ -50,7 +50,7 @@ def count_tiles(
 
 
 def list_findings(log: pd.DataFrame, searches: pd.DataFrame, unsuccessful: pd.DataFrame | None) -> list[str]:
-    """What a reader should know first, in sentences; differences that may be chance are not told."""
+    """What a reader should know first, in sentences; differences that may be chance are left out."""
     found = []
     groups = split_lengths(searches, unsuccessful)
     means = {name: estimate_length(part) for name, part in groups.items()}

@@ -105,7 +105,7 @@ def draw_tuned(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw_heaviest(importances: Mapping[str, Any], *, most: int = 20) -> str:
-    """The heaviest features of all, and those that are no n-grams, side by side (Figures 6.2, 6.3); SVG.
+    """The heaviest features of all, and those that are not n-grams, side by side (Figures 6.2, 6.3); SVG.
 
     Of `importances` the lists `all` and `plain` are drawn, each of pairs of a feature and its weight.
     """

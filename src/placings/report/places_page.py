@@ -64,7 +64,7 @@ NOTABLE = 0.001  # MRR by which another model must be ahead to be told
 
 
 def list_verdict(result: Mapping[str, Any], engine: str = "engine") -> list[str]:
-    """What the study found, in sentences, the most important first; what was not measured is not told."""
+    """What the study found, in sentences, the most important first; what was not measured is left out."""
     models = {str(row.get("name")): row for row in result.get("models") or ()}
     if not models:
         return ["The study holds no models yet, so there is no verdict."]
@@ -110,7 +110,7 @@ def say_served(result: Mapping[str, Any]) -> list[str]:
 
 
 def say_history(result: Mapping[str, Any]) -> str:
-    """As of when past clicks were counted in the test, which hangs on how sessions were dealt."""
+    """As of when past clicks were counted in the test, which depends on how sessions were split."""
     if (result.get("settings") or {}).get("split") == "session":
         return (
             "Sessions were drawn at random (--split session): past clicks are counted as of each search, "

@@ -78,7 +78,7 @@ class Guard(Shown):
     tolerance: float = 0.005
 
     def find_weights(self, context: Mapping[str, ArrayLike], searches: int) -> Floats:
-        """The model's share for each of so many searches, `[searches]`."""
+        """The model's share for each search, `[searches]`."""
         weights = np.full(searches, np.inf)
         for by, known in self._table().items():
             values = _cross_values(context, by.split(CROSS))
@@ -150,7 +150,7 @@ class Guard(Shown):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Guard:
-        """The reverse of `to_state`; anything that is no guard of this version is refused."""
+        """The reverse of `to_state`; anything that is not a guard of this version is refused."""
         if not isinstance(state, Mapping) or state.get("guard") != VERSION:
             found = state.get("guard") if isinstance(state, Mapping) else state
             raise BadInput(f"a guard's state must be of version {VERSION}. Got {found!r}.")

@@ -150,7 +150,7 @@ class Cascade:
         _check_shares(self, "certainty", "noise", "patience", "again")
 
     def examination(self, k: int, relevance: ArrayLike | None = None) -> Floats:
-        """The probability `[k]` of a look; `relevance` `[k]` is what is shown, if not said all 0."""
+        """The probability `[k]` of a look; `relevance` `[k]` is what is shown, all 0 by default."""
         grades = np.zeros(max(k, 0)) if relevance is None else _as_relevance(relevance)
         if len(grades) < k:
             raise BadInput(f"relevance must have a value for each of {k} positions. Got {len(grades)}.")

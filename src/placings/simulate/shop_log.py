@@ -252,7 +252,7 @@ class Outage:
             raise BadInput(f'value must be "zero" or "null". Got {self.value!r}.')
 
     def last_day(self, days: int) -> int:
-        """The last dark day of a log of so many days."""
+        """The last dark day of a log of this many days."""
         return days - 1 if self.days is None else min(self.day + self.days, days) - 1
 
 
@@ -472,7 +472,7 @@ def _draw_searches(rng: Generator, shop: Catalogue, calendar: Calendar, days: in
 
 
 def _draw(rng: Generator, weight: Floats, number: int) -> Ints:
-    """So many draws of places, each as likely as its weight says."""
+    """This many draws of places, each as likely as its weight says."""
     ends = np.cumsum(weight)
     found = np.searchsorted(ends, rng.random(number) * ends[-1], side="right")
     places: Ints = np.minimum(found, len(weight) - 1).astype(np.int64)

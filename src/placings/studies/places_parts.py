@@ -162,7 +162,7 @@ def hide_location(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass
 class Pantry:
-    """Feature sets fitted on the training rows once, and the data they make, kept until told to forget."""
+    """Feature sets fitted on the training rows once, and the data they make, kept until forgotten."""
 
     parts: Parts
     settings: Settings

@@ -32,7 +32,7 @@ GRIDS: dict[str, tuple[dict[str, Any], ...]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked for; the run's folder keeps it, and every cell's name hangs on it.
+    """What a run was asked for; the run's folder keeps it, and every cell's name depends on it.
 
     `shares` are those of training, validation and test. `split="time"` holds out the last sessions,
     `"session"` sessions drawn at random.

@@ -123,13 +123,13 @@ def read_checkpoint(path: Path, mark: dict[str, Any], team: Processes = ALONE) -
         tensors = load(content)
         facts = json.loads(_find_header(content).get("__metadata__", {}).get("placings", "{}"))
     except (SafetensorError, ValueError) as error:
-        raise BadFile(path, f"is no checkpoint of placings: {error}. Delete it to start anew.") from error
+        raise BadFile(path, f"is not a checkpoint of placings: {error}. Delete it to start anew.") from error
     if (
         not isinstance(facts, dict)
         or facts.get("format") != FORMAT
         or not isinstance(facts.get("mark"), dict)
     ):
-        raise BadFile(path, "is no checkpoint of placings. Delete it to start anew.")
+        raise BadFile(path, "is not a checkpoint of placings. Delete it to start anew.")
     other = [name for name in mark if json.loads(json.dumps(mark[name])) != facts["mark"].get(name)]
     if other:
         raise BadFile(

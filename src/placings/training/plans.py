@@ -111,4 +111,4 @@ class History:
 
 
 class Diverged(PlacingsError):
-    """The loss is no number any more; the message says at which step, where, and what may be done."""
+    """The loss became NaN or infinite; the message says at which step, where, and what to do."""

@@ -125,7 +125,7 @@ def prepare_all(model: Any, data: RankingData, device: torch.device) -> Tensor:
 
 
 def cut_queries(offsets: Ints, rows: int) -> Iterator[tuple[int, int, Ints]]:
-    """Blocks of whole queries of about so many rows: first row, last, and the borders inside."""
+    """Blocks of whole queries of about this many rows: first row, last, and the borders inside."""
     first, last = 0, len(offsets) - 1
     while first < last:
         stop = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1

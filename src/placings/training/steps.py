@@ -26,7 +26,7 @@ NO_LIST, SEVERAL = -1, -2
 
 @dataclass
 class Trace:
-    """What some steps left behind; `bad` is the place in the batch of the one list whose loss is no number.
+    """What some steps left behind; `bad` is the place in the batch of the one list whose loss is not finite.
 
     `NO_LIST` if there is none here (with several processes each knows of its own), `SEVERAL` if there are
     more: then batch norm has carried it from list to list.
@@ -38,7 +38,7 @@ class Trace:
     bad: list[int] = field(default_factory=list)
 
     def find_trouble(self) -> int | None:
-        """The first step here whose loss or gradient is no number."""
+        """The first step here whose loss or gradient is not finite."""
         fine = np.isfinite(self.loss) & np.isfinite(self.gradient)
         return None if fine.all() else int(np.flatnonzero(~fine)[0])
 
@@ -125,7 +125,7 @@ def take_steps(
 
 
 def find_bad(losses: Tensor) -> Tensor:
-    """The place of the list whose loss is no number; `NO_LIST` or `SEVERAL` if it is not one."""
+    """The place of the list whose loss is not finite; `NO_LIST` or `SEVERAL` if it is not one."""
     wrong = ~losses.isfinite()
     count = wrong.sum()
     return torch.where(count == 1, wrong.int().argmax(), torch.where(count > 1, SEVERAL, NO_LIST))

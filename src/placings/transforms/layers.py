@@ -100,7 +100,7 @@ class Identity(Layer):
 
 
 class Logarithm(Layer):
-    """`sgn(x) · log(1 + |x|)`; `composed` makes it of what ONNX has, which knows no log1p."""
+    """`sgn(x) · log(1 + |x|)`; `composed` makes it of what ONNX has, which has no log1p."""
 
     composed = False
 

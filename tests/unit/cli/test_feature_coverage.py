@@ -290,7 +290,7 @@ def test_alerts_take_importances_and_settings(store: Path, home: Path) -> None:
 def test_a_store_and_a_log_must_be_what_they_are_taken_for(home: Path, tmp_path: Path) -> None:
     assert run("trend", home / "day-01.parquet", "--store", tmp_path / "s").exit_code == 2  # no --time
     assert run("alerts", home / "day-01.parquet").exit_code == 2
-    assert "is no coverage store" in fails(BadFile, "trend", "--store", tmp_path / "nowhere")
+    assert "is not a coverage store" in fails(BadFile, "trend", "--store", tmp_path / "nowhere")
 
 
 # -- a column that vanished -----------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_a_page_is_written_and_named(tmp_path: Path) -> None:
 def test_what_is_no_table_of_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_text("search_id,item_id\n")
     for name, kind, words in (
-        ("rows.parquet", BadFile, "is no parquet file"),
+        ("rows.parquet", BadFile, "is not a parquet file"),
         ("row.parquet", BadFile, "no such file. Beside it: rows.parquet"),
     ):
         with pytest.raises(kind, match=words):

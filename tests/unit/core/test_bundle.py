@@ -44,9 +44,9 @@ def test_a_bundle_is_replaced_but_nothing_else_is(path: Path) -> None:
     assert sorted(child.name for child in path.iterdir()) == [MANIFEST, "other.txt"]
     (path.parent / "notes").mkdir()
     (path.parent / "notes" / "diary.txt").write_text("dear diary")
-    with pytest.raises(BadInput, match="exists and is no bundle"):
+    with pytest.raises(BadInput, match="exists and is not a bundle"):
         write_bundle(path.parent / "notes", {}, FILES)
-    with pytest.raises(BadInput, match="exists and is no bundle"):
+    with pytest.raises(BadInput, match="exists and is not a bundle"):
         write_bundle(path.parent / "notes" / "diary.txt", {}, FILES)
 
 
@@ -114,8 +114,8 @@ def test_files_that_are_missing_added_changed_or_linked_are_refused_by_name(path
 
 
 def test_what_is_no_bundle_is_refused(path: Path) -> None:
-    with pytest.raises(BadBundle, match="is no bundle: a folder with a manifest.json was expected"):
+    with pytest.raises(BadBundle, match="is not a bundle: a folder with a manifest.json was expected"):
         read_bundle(path)
     path.write_text("x")
-    with pytest.raises(BadBundle, match="is no bundle"):
+    with pytest.raises(BadBundle, match="is not a bundle"):
         read_bundle(path)

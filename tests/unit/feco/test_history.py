@@ -125,9 +125,9 @@ def test_a_folder_counts_in_one_way(tmp_path: Path) -> None:
         update(tmp_path / "other", make_log(), rule="median")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("")
-    with pytest.raises(BadFile, match="is there already and is no coverage store"):
+    with pytest.raises(BadFile, match="exists and is not a coverage store"):
         update(tmp_path / "full", make_log())
-    with pytest.raises(BadFile, match="is no coverage store. Make one"):
+    with pytest.raises(BadFile, match="is not a coverage store. Make one"):
         open_history(tmp_path / "nowhere")
 
 

@@ -172,7 +172,7 @@ def test_two_writers_at_once_both_get_in(store: CoverageStore) -> None:
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("not a database, but longer than the header that SQLite looks for in a file\n" * 20)
-    with pytest.raises(BadFile, match="is no coverage store"):
+    with pytest.raises(BadFile, match="is not a coverage store"):
         CoverageStore(other)
     newer = tmp_path / "newer.sqlite"
     base = sqlite3.connect(newer)

@@ -101,7 +101,7 @@ def test_actions_are_checked_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"search_id": "t", ', "s.jsonl:4: is no JSON: .* Write one object a line"),
+        ('{"search_id": "t", ', "s.jsonl:4: is not JSON: .* Write one object per line"),
         ("[1, 2]", "s.jsonl:4: must be an object in braces. Got list"),
         ({**LINE, "time": "soon"}, "s.jsonl:4: 'time' must be ISO text in UTC.* Got 'soon'. Mend it, or"),
         ({**LINE, "time": 1714550400}, "s.jsonl:4: 'time' must be ISO text .* Got 1714550400"),
@@ -187,7 +187,7 @@ def test_a_column_without_a_single_value_is_missing_whatever_its_type(tmp_path: 
 def test_missing_files_empty_files_and_mixed_kinds_are_told(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="no such file"):
         check_searches(tmp_path / "none.jsonl")
-    with pytest.raises(EmptyFile, match="has no line"):
+    with pytest.raises(EmptyFile, match="is empty. A log has one object per line"):
         check_searches(write(tmp_path / "e.jsonl", "", ""))
     write(tmp_path / "s.jsonl", LINE)
     pd.DataFrame([{"x": 1}]).to_parquet(tmp_path / "s.parquet")

@@ -88,7 +88,7 @@ def test_a_ring_of_parents_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ([1], "must be a JSON object. Got list"),
         ({**STOP, "id": None}, "id is missing"),
         ({**STOP, "name": ""}, "name is missing"),

@@ -191,7 +191,7 @@ def test_weights_come_back_as_they_were() -> None:
     copy._take_weights(files)
     np.testing.assert_array_equal(copy._score(VALID.X), ranker.predict(VALID))
     for wrong in (b"hello", files["model.cbm"][: len(files["model.cbm"]) // 2]):
-        with pytest.raises(BadInput, match="this is no CatBoost model"):
+        with pytest.raises(BadInput, match="this is not a CatBoost model"):
             copy._take_weights({"model.cbm": wrong})
     copy.feature_names_ = ("one",)
     with pytest.raises(BadInput, match="has 6 features, but the ranker 1"):

@@ -294,7 +294,7 @@ def test_a_model_file_becomes_a_ranker_with_equal_scores(tmp_path: Path) -> None
 def test_a_file_that_is_no_model_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "m.txt"
     path.write_text("hello")
-    with pytest.raises(BadFile, match=r"m.txt: this is no LightGBM text model: it does not begin"):
+    with pytest.raises(BadFile, match=r"m.txt: this is not a LightGBM text model: it does not begin"):
         LightGBMRanker.from_model(path)
     data = lightgbm.Dataset(TRAIN.X, TRAIN.y % 3)
     several = lightgbm.train({"objective": "multiclass", "num_class": 3, "verbosity": -1}, data, 2)

@@ -285,7 +285,7 @@ def test_a_file_that_is_no_model_is_refused_by_name(tmp_path: Path) -> None:
     content = make().fit(TRAIN)._give_weights()["model.json"]
     for wrong in (b"hello", b'{"a": 1}', b"", content[: len(content) // 2]):
         path.write_bytes(wrong)
-        with pytest.raises(BadFile, match=r"m.json: this is no XGBoost model"):
+        with pytest.raises(BadFile, match=r"m.json: this is not an XGBoost model"):
             XGBoostRanker.from_model(path)
     labels = xgboost.DMatrix(TRAIN.X, TRAIN.y % 3)
     xgboost.train({"objective": "multi:softprob", "num_class": 3}, labels, 2).save_model(path)

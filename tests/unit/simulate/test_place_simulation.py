@@ -324,7 +324,7 @@ def test_written_as_lines_times_are_utc_text_and_nothing_is_nan(log: PlaceLog, t
     plain = log.write(tmp_path, "jsonl")[0].read_text(encoding="utf-8").splitlines()
     packed = gzip.decompress(log.write(tmp_path, "jsonl.gz")[0].read_bytes()).decode().splitlines()
     assert plain == packed
-    first = json.loads(plain[0], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    first = json.loads(plain[0], parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     told = log.searches.slice(0, 1).to_pylist()[0]
     assert first["time"].endswith("Z")
     assert pd.Timestamp(first["time"]).tz_localize(None) == told["time"]

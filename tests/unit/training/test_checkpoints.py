@@ -87,7 +87,7 @@ def test_what_a_killed_run_left_half_written_is_swept_up(tmp_path: Path) -> None
 def test_garbage_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "run.safetensors"
     path.write_bytes(content)
-    with pytest.raises(BadFile, match="run.safetensors: is no checkpoint of placings.*Delete it"):
+    with pytest.raises(BadFile, match="run.safetensors: is not a checkpoint of placings.*Delete it"):
         read_checkpoint(path, MARK)
 
 
@@ -97,7 +97,7 @@ def test_a_checkpoint_cut_anywhere_is_refused(tmp_path: Path) -> None:
     content = whole.read_bytes()
     for length in [*range(0, len(content), 41), len(content) - 1]:
         path.write_bytes(content[:length])
-        with pytest.raises(BadFile, match="is no checkpoint of placings"):
+        with pytest.raises(BadFile, match="is not a checkpoint of placings"):
             read_checkpoint(path, MARK)
 
 
@@ -105,7 +105,7 @@ def test_a_checkpoint_cut_anywhere_is_refused(tmp_path: Path) -> None:
 def test_tensors_that_are_no_checkpoint_are_refused(tmp_path: Path, facts: str | None) -> None:
     path = tmp_path / "run.safetensors"
     save_file({"w": torch.zeros(2)}, str(path), metadata=None if facts is None else {"placings": facts})
-    with pytest.raises(BadFile, match="is no checkpoint of placings.*Delete it to start anew"):
+    with pytest.raises(BadFile, match="is not a checkpoint of placings.*Delete it to start anew"):
         read_checkpoint(path, MARK)
 
 

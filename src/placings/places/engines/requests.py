@@ -47,7 +47,7 @@ class Patience:
 
 
 class Server:
-    """One HTTP server that speaks JSON. What is asked of it must be safe to ask twice.
+    """One HTTP server that answers in JSON. Its requests must be safe to repeat.
 
     `url` may hold a path, never a query; user and password in it are used and not shown. `params` are sent
     with every request. Errors show the address and the path, never parameters or headers: keys are there.
@@ -224,7 +224,7 @@ def check_place(place: Place) -> None:
     fits = all(map(math.isfinite, numbers)) and abs(place.lat) <= 90 and abs(place.lon) <= 180
     if not fits or place.weight < 0 or not place.id:
         raise BadInput(
-            "a place must have an id, a latitude within ±90, a longitude within ±180 and a weight from 0 on. "
+            "a place must have an id, a latitude within ±90, a longitude within ±180, a weight of 0 or more. "
             f"Got {place.id!r}, {place.lat!r}, {place.lon!r}, {place.weight!r}."
         )
 

@@ -232,7 +232,7 @@ def _write_terms(connection: sqlite3.Connection, terms: Iterable[str]) -> None:
     connection.executemany("INSERT INTO gram (rowid, term) VALUES (?, ?)", long)
 
 
-LONG_WORD = 8  # from so many letters on two mistakes are forgiven, below one, none below SHORT_TERM
+LONG_WORD = 8  # words this long may have two typos, from SHORT_TERM on one, shorter ones none
 GUESSES = 8  # corrections of one word, and readings of a text
 UNKNOWN = 3  # unknown words of a text that are corrected
 LONGEST = 32  # letters of a word that is corrected
@@ -249,7 +249,7 @@ TWO = "SELECT term.term FROM gram JOIN term ON term.number = gram.rowid WHERE gr
 
 
 def count_mistakes(word: str) -> int:
-    """How many mistakes are forgiven in a word: none in numbers, or in scripts without an alphabet here.
+    """How many typos a word may have: none in numbers, or in scripts without an alphabet here.
 
     >>> [count_mistakes(word) for word in ("of", "ulm", "berlin", "karlsruhe", "76131")]
     [0, 1, 1, 2, 0]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from placings.cli.options import Seed
 from placings.core import BadInput
 
 if TYPE_CHECKING:
@@ -96,10 +97,6 @@ Watermark = Annotated[
         rich_help_panel=TIME,
     ),
 ]
-Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.", metavar="MODEL")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
-Html = Annotated[Path | None, typer.Option(help="Write one self-contained page here.", metavar="PAGE")]
 
 
 @dataclass(frozen=True)

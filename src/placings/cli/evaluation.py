@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, split_names
+from placings.cli.loading import split_names
+from placings.cli.options import AsJson, FeatureNames, FoldNumber, Label, Missing, Qid, Split
 from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Empty(StrEnum):
     one = "one"
 
 
-class Format(StrEnum):
+class ComparisonFormat(StrEnum):
     """How a table is written."""
 
     text = "text"
@@ -63,11 +64,6 @@ EmptyRule = Annotated[Empty | None, typer.Option(help="Queries with nothing rele
 MinItems = Annotated[int | None, typer.Option(min=0, help="Leave out queries with fewer rows.", metavar="N")]
 Draws = Annotated[int | None, typer.Option(min=0, help="Draws behind the intervals; 0 skips them.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same numbers.")]
-FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
-Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
-Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
-Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
-Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")]
 CompareConfig = Annotated[
     Path | None,
@@ -75,7 +71,6 @@ CompareConfig = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="A folder for the tables, the values of each query, the run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in that folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
 
 
 def evaluate_files(
@@ -188,7 +183,9 @@ def compare_files(
     config: CompareConfig = None,
     out: Out = None,
     overwrite: Overwrite = False,
-    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
+    format: Annotated[
+        ComparisonFormat, typer.Option(help="How the tables are printed.")
+    ] = ComparisonFormat.text,
     as_json: AsJson = False,
 ) -> None:
     """Compare models, scores, or rankers trained on folds: differences, tests, and who is better.

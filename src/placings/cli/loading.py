@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from placings.core import BadFile, BadInput, PlacingsWarning, UnknownName
 
@@ -15,12 +13,6 @@ if TYPE_CHECKING:
     from placings.data import RankingData
     from placings.rankers import Ranker
 
-FeatureNames = Annotated[
-    str | None,
-    typer.Option(
-        "--features", help="The columns that are features, with commas, in a table.", metavar="NAMES"
-    ),
-]
 
 POSITIVE_WEIGHT = "positive_weight"  # weighs the training rows with a label; no setting of a ranker
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.loading import split_names
-from placings.cli.options import AsJson, FeatureNames, FoldNumber, Label, Missing, Qid, Split
+from placings.cli.options import AsJson, FeatureNames, FoldNumber, Label, Missing, Qid, Split, takes
 from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
@@ -73,24 +74,33 @@ Out = Annotated[Path | None, typer.Option(help="A folder for the tables, the val
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in that folder.")]
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What evaluate and compare share: how to read the data, and what to judge by."""
+
+    metrics: Metrics = None
+    by: By = None
+    empty: EmptyRule = None
+    min_items: MinItems = None
+    bootstrap: Draws = None
+    seed: Seed = None
+    fold: FoldNumber = None
+    split: Split = None
+    missing: Missing = None
+    qid: Qid = None
+    label: Label = None
+    features: FeatureNames = None
+
+
+@takes(Judging, "judging")
 def evaluate_files(
     data: DataPath,
+    *,
     model: Annotated[Path | None, typer.Option(help="A bundle, as `placings fit` saved it.")] = None,
     scores: Annotated[
         Path | None, typer.Option(help="Scores: a number a line, or a table with qid, item, score.")
     ] = None,
-    metrics: Metrics = None,
-    by: By = None,
-    empty: EmptyRule = None,
-    min_items: MinItems = None,
-    bootstrap: Draws = None,
-    seed: Seed = None,
-    fold: FoldNumber = None,
-    split: Split = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    judging: Judging,
     config: Config = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -108,9 +118,7 @@ def evaluate_files(
     from placings.evaluation import evaluate, give_scores
 
     flags: dict[str, Any] = {
-        "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
-        "min_items": min_items, "bootstrap": bootstrap, "seed": seed, "fold": fold, "split": split,
-        "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
+        "model": model, "scores": scores, "out": out, **asdict(judging),
     }  # fmt: skip
     chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
@@ -142,8 +150,10 @@ def evaluate_files(
     print_text(_join(result.table(), result.slice_table()))
 
 
+@takes(Judging, "judging")
 def compare_files(
     data: DataPath,
+    *,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -168,18 +178,7 @@ def compare_files(
     permutations: Annotated[
         int | None, typer.Option(min=1, help="Sign flips of the randomisation test.")
     ] = None,
-    metrics: Metrics = None,
-    by: By = None,
-    empty: EmptyRule = None,
-    min_items: MinItems = None,
-    bootstrap: Draws = None,
-    seed: Seed = None,
-    fold: FoldNumber = None,
-    split: Split = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    judging: Judging,
     config: CompareConfig = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -199,9 +198,7 @@ def compare_files(
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
-        "metrics": metrics, "by": by, "empty": empty, "min_items": min_items, "bootstrap": bootstrap,
-        "seed": seed, "fold": fold, "split": split, "missing": missing, "qid": qid, "label": label,
-        "features": features, "out": out,
+        "out": out, **asdict(judging),
     }  # fmt: skip
     chosen = _read_comparison(config, _given(flags))
     named = chosen.get("model") or chosen.get("scores")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -59,3 +63,41 @@ AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machine
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Say each cell on stderr, also where it is no terminal.")
 ]
+
+
+def takes(settings: type, name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that are the fields of a dataclass, in place of its parameter `name`.
+
+    The command is handed an instance. An option that it names itself is its own, and those in `without` are
+    left out.
+    """
+
+    def widen(command: Callable[..., None]) -> Callable[..., None]:
+        own = get_type_hints(command, include_extras=True)
+        shared = [each for each in fields(settings) if each.name not in own and each.name not in without]
+        kinds = get_type_hints(settings, include_extras=True)
+        parameters = []
+        for place, parameter in inspect.signature(command).parameters.items():
+            if place == name:
+                parameters += [
+                    inspect.Parameter(
+                        each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
+                        annotation=kinds[each.name],
+                    )
+                    for each in shared
+                ]  # fmt: skip
+            else:
+                parameters.append(
+                    parameter.replace(annotation=own[place], kind=inspect.Parameter.KEYWORD_ONLY)
+                )
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            said = settings(**{each.name: given.pop(each.name) for each in shared})
+            command(**{name: said}, **given)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return widen

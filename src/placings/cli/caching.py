@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from placings.cli.flags import PlainFlags
+from placings.cli.options import AsJson
 
 app = typer.Typer(
     cls=PlainFlags, help="The binary copies of files read before: list them, find them, clear them."
@@ -23,7 +24,7 @@ def show(context: typer.Context) -> None:
 
 @app.command("list", epilog="Example: placings cache list --json")
 def list_cache(
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is kept, the last used first."""
     from placings.data import find_folder, find_limit, list_entries

@@ -9,19 +9,17 @@ import typer
 
 from placings.cli.checks import check_output, check_page
 from placings.cli.coverage_options import (
-    AsJson,
     Counting,
     Events,
     Features,
-    Html,
     NoData,
-    Reference,
     find_watermark,
     name_table,
     parse_features,
     read_importances,
     takes_counting,
 )
+from placings.cli.options import AsJson, Html, Reference
 from placings.cli.printing import print_text
 
 SAID_NO = 3  # exit code

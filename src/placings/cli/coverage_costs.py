@@ -11,15 +11,14 @@ import typer
 
 from placings.cli.checks import check_figure, check_inputs, check_metrics, check_page
 from placings.cli.coverage_options import (
-    AsJson,
     Counting,
-    Html,
     Rule,
     find_watermark,
     name_table,
     parse_rule,
     takes_counting,
 )
+from placings.cli.options import AsJson, Format, Html, Label, Missing, Qid, RiskMetric, TableFormat
 from placings.cli.printing import check_format, print_result
 from placings.core import BadInput
 
@@ -58,19 +57,7 @@ class Jointly(StrEnum):
     together = "together"
 
 
-class Format(StrEnum):
-    """How the table is printed."""
-
-    text = "text"
-    markdown = "markdown"
-    latex = "latex"
-    html = "html"
-
-
 Model = Annotated[Path, typer.Argument(help="A saved ranker's folder.")]
-Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
-Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
-Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
 Value = Annotated[str, typer.Option(help="What stands in place of a lost value: 0, nan, a number.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same masks.")]
 
@@ -101,7 +88,7 @@ def degrade_model(
     figure: Annotated[
         Path | None, typer.Option(help="Draw loss against drop into this .svg file.", metavar="SVG")
     ] = None,
-    format: Annotated[Format, typer.Option(help="How the table is printed.")] = Format.text,
+    format: TableFormat = Format.text,
     as_json: AsJson = False,
 ) -> None:
     """What would it cost if a feature lost some of its coverage? The coverage paper's tables, for any model.
@@ -164,7 +151,7 @@ def estimate_cost(
         list[str] | None, typer.Option(help="The log of healthy days; may be repeated.", metavar="EVENTS")
     ] = None,
     counting: Counting,
-    metric: Annotated[str, typer.Option(help="The metric at risk.")] = "ndcg@10",
+    metric: RiskMetric = "ndcg@10",
     value: Value = "0",
     jointly: Annotated[
         Jointly, typer.Option(help="Whether features go dark separately or in the same searches.")
@@ -175,7 +162,7 @@ def estimate_cost(
     missing: Missing = None,
     seed: Seed = 0,
     html: Html = None,
-    format: Annotated[Format, typer.Option(help="How the table is printed.")] = Format.text,
+    format: TableFormat = Format.text,
     as_json: AsJson = False,
 ) -> None:
     """What does today's coverage cost? The metric at risk, by feature and in all, with intervals.

@@ -10,11 +10,8 @@ import typer
 from placings.cli.checks import check_average, check_folder, check_page
 from placings.cli.coverage_checks import SAID_NO
 from placings.cli.coverage_options import (
-    AsJson,
     Counting,
     Features,
-    Html,
-    Reference,
     bound_watermark,
     find_watermark,
     name_table,
@@ -22,6 +19,7 @@ from placings.cli.coverage_options import (
     read_importances,
     takes_counting,
 )
+from placings.cli.options import AsJson, Html, Reference
 from placings.cli.printing import print_text, say_when_stopped
 
 if TYPE_CHECKING:

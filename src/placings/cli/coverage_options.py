@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.options import Seed, takes
 from placings.core import BadInput
 
 if TYPE_CHECKING:
@@ -94,10 +93,6 @@ Watermark = Annotated[
         rich_help_panel=TIME,
     ),
 ]
-Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.", metavar="MODEL")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
-Html = Annotated[Path | None, typer.Option(help="Write one self-contained page here.", metavar="PAGE")]
 
 
 @dataclass(frozen=True)
@@ -139,40 +134,8 @@ class Counting:
 
 
 def takes_counting(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of `Counting` where it has a parameter `counting`.
-
-    An option that the command names itself is its own, and those named here are left out.
-    """
-
-    def widen(command: Callable[..., None]) -> Callable[..., None]:
-        own = get_type_hints(command, include_extras=True)
-        shared = [each for each in fields(Counting) if each.name not in own and each.name not in without]
-        kinds = get_type_hints(Counting, include_extras=True)
-        parameters = []
-        for name, parameter in inspect.signature(command).parameters.items():
-            if name == "counting":
-                parameters += [
-                    inspect.Parameter(
-                        each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
-                        annotation=kinds[each.name],
-                    )
-                    for each in shared
-                ]  # fmt: skip
-            else:
-                parameters.append(
-                    parameter.replace(annotation=own[name], kind=inspect.Parameter.KEYWORD_ONLY)
-                )
-
-        @wraps(command)
-        def run(**given: Any) -> None:
-            counting = Counting(**{each.name: given.pop(each.name) for each in shared})
-            command(counting=counting, **given)
-
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        return run
-
-    return widen
+    """Give a command the options of `Counting`, but for those named, in place of its `counting`."""
+    return takes(Counting, "counting", *without)
 
 
 def split_all(names: Sequence[str] | None) -> list[str] | None:

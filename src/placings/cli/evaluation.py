@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, SplitBy, split_names
+from placings.cli.loading import split_names
+from placings.cli.options import (
+    AsJson,
+    FeatureNames,
+    FoldNumber,
+    Label,
+    Missing,
+    Qid,
+    Split,
+    SplitBy,
+    takes,
+)
 from placings.cli.printing import check_format, print_result, print_text
 
 if TYPE_CHECKING:
@@ -39,7 +51,7 @@ class Empty(StrEnum):
     one = "one"
 
 
-class Format(StrEnum):
+class ComparisonFormat(StrEnum):
     """How a table is written."""
 
     text = "text"
@@ -70,11 +82,6 @@ Cluster = Annotated[
     ),
 ]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same numbers.")]
-FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
-Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
-Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
-Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
-Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
 Config = Annotated[Path | None, typer.Option(help="A YAML file of these options; flags win.")]
 CompareConfig = Annotated[
     Path | None,
@@ -82,28 +89,36 @@ CompareConfig = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="A folder for the tables, the values of each query, the run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in that folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What evaluate and compare share: how to read the data, and what to judge by."""
+
+    metrics: Metrics = None
+    by: By = None
+    empty: EmptyRule = None
+    min_items: MinItems = None
+    bootstrap: Draws = None
+    cluster: Cluster = None
+    seed: Seed = None
+    fold: FoldNumber = None
+    split: Split = None
+    missing: Missing = None
+    qid: Qid = None
+    label: Label = None
+    features: FeatureNames = None
+
+
+@takes(Judging, "judging")
 def evaluate_files(
     data: DataPath,
+    *,
     model: Annotated[Path | None, typer.Option(help="A bundle, as `placings fit` saved it.")] = None,
     scores: Annotated[
         Path | None, typer.Option(help="Scores: a number a line, or a table with qid, item, score.")
     ] = None,
-    metrics: Metrics = None,
-    by: By = None,
-    empty: EmptyRule = None,
-    min_items: MinItems = None,
-    bootstrap: Draws = None,
-    cluster: Cluster = None,
-    seed: Seed = None,
-    fold: FoldNumber = None,
-    split: Split = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    judging: Judging,
     config: Config = None,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -121,9 +136,7 @@ def evaluate_files(
     from placings.evaluation import evaluate, give_scores
 
     flags: dict[str, Any] = {
-        "model": model, "scores": scores, "metrics": metrics, "by": by, "empty": empty,
-        "min_items": min_items, "bootstrap": bootstrap, "cluster": cluster, "seed": seed, "fold": fold,
-        "split": split, "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
+        "model": model, "scores": scores, "out": out, **asdict(judging),
     }  # fmt: skip
     chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
@@ -155,8 +168,10 @@ def evaluate_files(
     print_text(_join(result.table(), result.slice_table()))
 
 
+@takes(Judging, "judging")
 def compare_files(
     data: DataPath,
+    *,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -182,23 +197,13 @@ def compare_files(
         int | None, typer.Option(min=1, help="Sign flips of the randomisation test.")
     ] = None,
     split_by: SplitBy = None,
-    metrics: Metrics = None,
-    by: By = None,
-    empty: EmptyRule = None,
-    min_items: MinItems = None,
-    bootstrap: Draws = None,
-    cluster: Cluster = None,
-    seed: Seed = None,
-    fold: FoldNumber = None,
-    split: Split = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    judging: Judging,
     config: CompareConfig = None,
     out: Out = None,
     overwrite: Overwrite = False,
-    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
+    format: Annotated[
+        ComparisonFormat, typer.Option(help="How the tables are printed.")
+    ] = ComparisonFormat.text,
     as_json: AsJson = False,
 ) -> None:
     """Compare models, scores, or rankers trained on folds: differences, tests, and who is better.
@@ -212,9 +217,7 @@ def compare_files(
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
-        "metrics": metrics, "by": by, "empty": empty, "min_items": min_items, "bootstrap": bootstrap,
-        "cluster": cluster, "split_by": split_by, "seed": seed, "fold": fold, "split": split,
-        "missing": missing, "qid": qid, "label": label, "features": features, "out": out,
+        "split_by": split_by, "out": out, **asdict(judging),
     }  # fmt: skip
     chosen = _read_comparison(config, _given(flags))
     named = chosen.get("model") or chosen.get("scores")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.options import AsJson, Digest
+
 
 def export_model(
     model: Annotated[Path, typer.Argument(help="A bundle with a neural ranker, as `placings fit` saved it.")],
@@ -14,8 +16,8 @@ def export_model(
     opset: Annotated[
         int | None, typer.Option(min=1, help="The ONNX operator set; 18 (17 before PyTorch 2.9).")
     ] = None,
-    digest: Annotated[str | None, typer.Option(help="Refuse any other bundle than this one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    digest: Digest = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a neural ranker as an ONNX file: raw features in, scores out, no Python needed to serve it.
 

@@ -12,17 +12,13 @@ from placings.cli.coverage_checks import check_events, init_limits
 from placings.cli.coverage_costs import degrade_model, estimate_cost
 from placings.cli.coverage_history import find_incidents, update_trend
 from placings.cli.coverage_options import (
-    AsJson,
     Counting,
     Engine,
     Events,
     Features,
-    Html,
     Ignore,
     Position,
-    Reference,
     Rule,
-    Seed,
     Within,
     Zone,
     bound_watermark,
@@ -33,6 +29,7 @@ from placings.cli.coverage_options import (
     takes_counting,
 )
 from placings.cli.flags import PlainFlags
+from placings.cli.options import AsJson, Html, Reference, RiskMetric, Seed
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
@@ -60,7 +57,7 @@ def show_coverage(
             help="Labelled data for coverage at risk on the page, with --reference.", metavar="DATA"
         ),
     ] = None,
-    metric: Annotated[str, typer.Option(help="The metric at risk.")] = "ndcg@10",
+    metric: RiskMetric = "ndcg@10",
     first_seen: Annotated[
         str | None,
         typer.Option(help="Column of an item's first day: cold start on the page.", metavar="COLUMN"),

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, RankerName, SplitBy
+from placings.cli.options import (
+    AsJson,
+    FeatureNames,
+    Label,
+    Missing,
+    MLflow,
+    Overwrite,
+    Qid,
+    RankerName,
+    SplitBy,
+    TrainingData,
+    ValidShare,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,25 +35,23 @@ OPTIONS = (
 
 
 def fit_files(
-    data: Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")],
+    data: TrainingData,
     out: Annotated[Path | None, typer.Option(help="The run's folder; the model is in its `model`.")] = None,
     ranker: RankerName = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the ranker, such as rounds=200.")
     ] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
-    valid_share: Annotated[
-        float | None, typer.Option(min=0.0, max=0.9, help="Or this share of the training queries.")
-    ] = None,
+    valid_share: ValidShare = None,
     split_by: SplitBy = None,
     test: Annotated[Path | None, typer.Option(help="Test data, judged once at the end.")] = None,
     metrics: Annotated[str | None, typer.Option(help="What to judge by, with commas.")] = None,
     fold: Annotated[
         int | None, typer.Option(help="Fold of a collection: its own train, valid, test.")
     ] = None,
-    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
-    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
     features: FeatureNames = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     positive_weight: Annotated[
@@ -54,12 +64,12 @@ def fit_files(
     config: Annotated[
         Path | None, typer.Option(help="A YAML file of these options, or tune's best.yaml; flags win.")
     ] = None,
-    mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
+    mlflow: MLflow = None,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's events of a neural ranker.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace another run in that folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a ranker and save it as a bundle, with the run's configuration, data and metrics beside it.
 

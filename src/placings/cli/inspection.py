@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.options import AsJson, FoldNumber, Label, Missing, Qid
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -39,11 +41,11 @@ class Order(StrEnum):
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A data file, or the folder of a known collection.")],
-    fold: Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")] = None,
+    fold: FoldNumber = None,
     split: Annotated[str | None, typer.Option(help="Split of a collection, e.g. train.")] = None,
-    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
-    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
     sort: Annotated[
         Order, typer.Option(help="Order of the features; by size, the largest first.")
     ] = Order.order,
@@ -52,9 +54,7 @@ def inspect(
         typer.Option(help="Show only the first N; or the columns that are features.", metavar="N|NAMES"),
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help=f"Show all, also beyond {MANY}.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Full precision for machines; NaN is null.")
-    ] = False,
+    as_json: AsJson = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Read the file itself, keep nothing.")] = False,
 ) -> None:
     """Show rows, queries, list sizes, labels, and for each feature its range, skew, zeros and missing.

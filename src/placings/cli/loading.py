@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from placings.core import BadFile, BadInput, PlacingsWarning, UnknownName
 from placings.rankers import POSITIVE_WEIGHT as POSITIVE_WEIGHT
@@ -16,21 +14,6 @@ from placings.rankers import RANKERS
 if TYPE_CHECKING:
     from placings.data import RankingData
     from placings.rankers import Ranker
-
-SplitBy = Annotated[
-    str | None,
-    typer.Option(
-        help="What parts keep whole: auto (users or sessions, if the data know them), query, or a segment.",
-        metavar="SEGMENT",
-    ),
-]
-FeatureNames = Annotated[
-    str | None,
-    typer.Option(
-        "--features", help="The columns that are features, with commas, in a table.", metavar="NAMES"
-    ),
-]
-RankerName = Annotated[str | None, typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME")]
 
 
 def read_data(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.checks import check_folder
+from placings.cli.options import LogFolder
 from placings.core import BadInput, show_progress
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def simulate_places(
     index: Annotated[
         Path, typer.Argument(help="An index that `placings places index` made.", metavar="INDEX.db")
     ],
-    out: Annotated[Path, typer.Argument(help="Folder for the log; made if it is not there.", metavar="OUT")],
+    out: LogFolder,
     searches: Annotated[int, typer.Option(min=1, help="Make at least this many searches.")] = 5000,
     clicked: Annotated[
         bool, typer.Option("--clicked", help="Count only searches with a click, about a third.")
@@ -89,7 +90,7 @@ def simulate_places(
 
 
 def simulate_shop(
-    out: Annotated[Path, typer.Argument(help="Folder for the log; made if it is not there.", metavar="OUT")],
+    out: LogFolder,
     days: Annotated[int, typer.Option(min=1, help="Days of the log.")] = 28,
     searches: Annotated[int, typer.Option(min=1, help="Searches a day, about.")] = 100,
     shown: Annotated[int, typer.Option(min=1, help="Items shown, at most.")] = 8,

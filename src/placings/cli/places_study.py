@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from placings.cli.options import AsJson, Seed, Verbose
 from placings.cli.printing import print_text
 from placings.core import BadInput
 
@@ -61,14 +62,12 @@ def run_places_study(
     full: Annotated[
         bool, typer.Option("--full", help="Hours: networks train for 15,000 steps, as their presets say.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume/--fresh", help="Go on from the cells in --out, or make all anew.")
     ] = True,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Engine, linear, tree and neural rankers on a place search log: every table of the thesis' chapter 6.
 

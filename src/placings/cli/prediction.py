@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames
+from placings.cli.options import Digest, FeatureNames, FoldNumber, Label, Missing, Qid, Split
 
 
 def predict_files(
@@ -16,12 +16,12 @@ def predict_files(
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file; stdout as CSV if not given.")
     ] = None,
-    digest: Annotated[str | None, typer.Option(help="Refuse any other bundle than this one.")] = None,
-    fold: Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")] = None,
-    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
-    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    digest: Digest = None,
+    fold: FoldNumber = None,
+    split: Split = None,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
     features: FeatureNames = None,
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the first N of each query, best first.")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from placings.cli.flags import PlainFlags
+from placings.cli.options import AsJson, Format, Label, Missing, Qid, Seed, StudyFolder, TableFormat, Verbose
 from placings.cli.printing import check_format, print_result, print_text
 
 app = typer.Typer(
@@ -17,15 +18,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-
-class Format(StrEnum):
-    """How the tables are printed."""
-
-    text = "text"
-    markdown = "markdown"
-    latex = "latex"
-    html = "html"
 
 
 class Keep(StrEnum):
@@ -45,9 +37,7 @@ def run_table1(
     data: Annotated[
         Path, typer.Argument(metavar="PATH", help="A WEB30K or Istella folder, or any data to make folds of.")
     ],
-    out: Annotated[
-        Path, typer.Option(help="Folder of the tables and of the cells that a stopped study goes on from.")
-    ] = Path("table1"),
+    out: StudyFolder = Path("table1"),
     methods: Annotated[
         str, typer.Option(help="Transforms to compare, with commas.")
     ] = "raw,gauss,cdf,log1p,mixture",
@@ -77,14 +67,12 @@ def run_table1(
     ] = None,
     alpha: Annotated[float, typer.Option(help="Significant from this p-value, after Holm.")] = 0.05,
     seed: Annotated[int, typer.Option(help="The first seed; the same gives the same.")] = 0,
-    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
-    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
-    ] = False,
-    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.text,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
+    verbose: Verbose = False,
+    format: TableFormat = Format.text,
+    as_json: AsJson = False,
 ) -> None:
     """Table 1 of the feature transformation paper: Raw, Gauss, CDF, Log1p and Mixture, with tests.
 
@@ -142,9 +130,7 @@ def run_coverage_drop(
         Path | None,
         typer.Argument(metavar="[PATH]", help="Folder of MSLR's sample (train and vali files)."),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder of the tables and of the cells that a stopped study goes on from.")
-    ] = Path("coverage-drop"),
+    out: StudyFolder = Path("coverage-drop"),
     parts: Annotated[str, typer.Option(help="mslr, generated, or both with a comma.")] = "mslr,generated",
     rankers: Annotated[str, typer.Option(help="Rankers to compare, with commas.")] = "lightgbm,ridge",
     ids: Annotated[
@@ -162,8 +148,8 @@ def run_coverage_drop(
     compared: Annotated[
         int, typer.Option(min=3, help="Features whose importance is held against their impact.", metavar="N")
     ] = 20,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """The coverage paper's tables: what NDCG loses when a feature loses 5, 25 and 50 % of its coverage.
 

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.loading import FeatureNames, RankerName, SplitBy
+from placings.cli.options import (
+    AsJson,
+    FeatureNames,
+    Label,
+    Missing,
+    MLflow,
+    Overwrite,
+    Qid,
+    RankerName,
+    SplitBy,
+    TrainingData,
+    ValidShare,
+)
 
 if TYPE_CHECKING:
     from placings.data import RankingData
@@ -23,7 +35,7 @@ BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may dif
 
 
 def tune_files(
-    data: Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")],
+    data: TrainingData,
     ranker: RankerName = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting to start from, such as rounds=200.")
@@ -32,9 +44,7 @@ def tune_files(
     method: Annotated[str | None, typer.Option(help="tpe (the default), random or grid.")] = None,
     space: Annotated[str | None, typer.Option(help="A preset: default or thesis.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data to judge on.")] = None,
-    valid_share: Annotated[
-        float | None, typer.Option(min=0.0, max=0.9, help="Or this share of the training queries.")
-    ] = None,
+    valid_share: ValidShare = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Or this many query folds of the training data; 3 by default.")
     ] = None,
@@ -55,9 +65,9 @@ def tune_files(
         bool | None, typer.Option("--prune/--no-prune", help="Stop trials that are below the median.")
     ] = None,
     fold: Annotated[int | None, typer.Option(help="Fold of a collection: its own train and valid.")] = None,
-    missing: Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")] = None,
-    qid: Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the labels, in a table.")] = None,
+    missing: Missing = None,
+    qid: Qid = None,
+    label: Label = None,
     features: FeatureNames = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same trials.")] = None,
     out: Annotated[
@@ -66,9 +76,9 @@ def tune_files(
     config: Annotated[
         Path | None, typer.Option(help="A YAML file of these options, or a best.yaml; flags win.")
     ] = None,
-    mlflow: Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace another run in that folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    mlflow: MLflow = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search for the parameters with the best mean over held-out queries.
 

@@ -17,6 +17,7 @@ def need_library(module: str, what: str, extra: str = "frames", name: str | None
     [1]
     """
     try:
+        import_module(module.partition(".")[0])
         return import_module(module)
     except ImportError as error:
         raise MissingExtra(what, name or module, extra) from error

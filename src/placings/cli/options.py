@@ -1,0 +1,112 @@
+"""Options and arguments that several commands have, each declared once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from placings.rankers import RANKERS
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+
+
+# -- reading data ------------------------------------------------------------------------------------
+TrainingData = Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")]
+FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
+Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
+Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
+Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
+Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
+FeatureNames = Annotated[
+    str | None,
+    typer.Option(
+        "--features", help="The columns that are features, with commas, in a table.", metavar="NAMES"
+    ),
+]
+Digest = Annotated[str | None, typer.Option(help="Refuse any other bundle than this one.")]
+Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.", metavar="MODEL")]
+
+# -- training ----------------------------------------------------------------------------------------
+RankerName = Annotated[str | None, typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME")]
+SplitBy = Annotated[
+    str | None,
+    typer.Option(
+        help="What parts keep whole: auto (users or sessions, if the data know them), query, or a segment.",
+        metavar="SEGMENT",
+    ),
+]
+ValidShare = Annotated[
+    float | None, typer.Option(min=0.0, max=0.9, help="Or this share of the training queries.")
+]
+MLflow = Annotated[bool | None, typer.Option("--mlflow", help="Log the run to MLflow too.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+
+# -- judging -----------------------------------------------------------------------------------------
+RiskMetric = Annotated[str, typer.Option(help="The metric at risk.")]
+TableFormat = Annotated[Format, typer.Option(help="How the tables are printed.")]
+
+# -- what is written ---------------------------------------------------------------------------------
+LogFolder = Annotated[
+    Path, typer.Argument(help="Folder for the log; made if it is not there.", metavar="OUT")
+]
+StudyFolder = Annotated[
+    Path, typer.Option(help="Folder of the tables and of the cells that a stopped study goes on from.")
+]
+Overwrite = Annotated[bool, typer.Option(help="Replace another run in that folder.")]
+Html = Annotated[Path | None, typer.Option(help="Write one self-contained page here.", metavar="PAGE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
+]
+
+
+def takes(settings: type, name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that are the fields of a dataclass, in place of its parameter `name`.
+
+    The command is handed an instance. An option that it names itself is its own, and those in `without` are
+    left out.
+    """
+
+    def widen(command: Callable[..., None]) -> Callable[..., None]:
+        own = get_type_hints(command, include_extras=True)
+        shared = [each for each in fields(settings) if each.name not in own and each.name not in without]
+        kinds = get_type_hints(settings, include_extras=True)
+        parameters = []
+        for place, parameter in inspect.signature(command).parameters.items():
+            if place == name:
+                parameters += [
+                    inspect.Parameter(
+                        each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
+                        annotation=kinds[each.name],
+                    )
+                    for each in shared
+                ]  # fmt: skip
+            else:
+                parameters.append(
+                    parameter.replace(annotation=own[place], kind=inspect.Parameter.KEYWORD_ONLY)
+                )
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            said = settings(**{each.name: given.pop(each.name) for each in shared})
+            command(**{name: said}, **given)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return widen

@@ -31,7 +31,7 @@ from placings.rankers.presets import settle
 from placings.simulate.rankings import Synthetic
 from placings.training.loop import score_rows, train
 from placings.training.optimizers import find_mixtures
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.transforms import Mixture, PerFeature, Transform
 
 NAMES = {"log": "log1p", "rank": "cdf", "raw": "gauss", None: "gauss"}  # planted scale → transform
@@ -59,8 +59,8 @@ def run(
     transform = make_transform(kind, made, seed).fit(data)
     torch.manual_seed(seed)
     network = build_network(settle("zhuang2020", {}), transform).to(device)
-    plan = Plan(
-        steps=steps, lists=128, longest=200, optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0,
+    plan = TrainingPlan(
+        steps=steps, batch=128, list_size=200, optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0,
         check_every=-(-steps // max(1, checks)), patience=steps, seed=seed, precision=precision,
     )  # fmt: skip
     marks: list[tuple[int, float]] = []

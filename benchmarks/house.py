@@ -622,10 +622,10 @@ def train_by_paths(folder: Path) -> None:
     from placings.studies.places_reranker import fit_reranker
 
     from placings.studies.places_parts import cut_parts
-    from placings.studies.places_settings import Settings
+    from placings.studies.places_settings import StudySettings
 
     with join_logs(folder / "searches.jsonl", folder / "actions.jsonl", unsuccessful="negatives") as joined:
-        parts = cut_parts(joined.rows, Settings(shares=(0.6, 0.2, 0.2), split="time"))
+        parts = cut_parts(joined.rows, StudySettings(shares=(0.6, 0.2, 0.2), split="time"))
     fit_reranker(parts.train_log, parts.valid_log).reranker.save(folder / "reranker")
 
 

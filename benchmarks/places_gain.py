@@ -30,8 +30,8 @@ from placings.rerank.search_kinds import describe_searches
 from placings.simulate.places_log import simulate_log
 from placings.studies.places import DEFAULT, judge_default
 from placings.studies.places_measures import describe_models, judge_slices
-from placings.studies.places_models import ENGINE, Desk, judge_engine
-from placings.studies.places_parts import Pantry, cut_parts, list_families
+from placings.studies.places_models import ENGINE, StudyCells, judge_engine
+from placings.studies.places_parts import FeatureData, cut_parts, list_families
 from placings.studies.places_settings import SPLITS, choose_settings
 
 PLACES = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "places" / "places_karlsruhe.jsonl.gz"
@@ -60,12 +60,12 @@ def main() -> None:
         chosen.searches, seed=chosen.seed, rounds=200, neural_steps=800, split=chosen.split
     )
     parts = cut_parts(log.to_rows(unsuccessful="negatives"), settings)
-    desk = Desk(parts, settings, Pantry(parts, settings, list_families(settings)), None)
+    store = StudyCells(parts, settings, FeatureData(parts, settings, list_families(settings)), None)
     offsets = find_offsets(parts.test)
     context = describe_searches(parts.test, offsets)
     context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
-    cells = {ENGINE: judge_engine(desk)}
-    found = judge_default(desk, None, context)
+    cells = {ENGINE: judge_engine(store)}
+    found = judge_default(store, None, context)
     cells |= {"without guard": found["unguarded"], DEFAULT: found["guarded"]}
     for row in describe_models(cells, ENGINE, draws=2000, seed=0):
         print(

@@ -35,7 +35,7 @@ from placings.simulate.people import Behaviour
 from placings.simulate.places_log import simulate_log
 from placings.studies.places import make_default
 from placings.studies.places_parts import cut_parts
-from placings.studies.places_settings import Settings
+from placings.studies.places_settings import StudySettings
 
 SETS = {"cities": "city_queries.jsonl", "germany": "german_queries.jsonl"}
 DRAWS = 5000
@@ -48,7 +48,7 @@ def train(places: list[Place], engine: SqliteEngine, searches: int, seed: int, h
     behaviour = Behaviour(hidden=hidden)
     log = simulate_log(places, engine, searches, k=40, behaviour=behaviour, random_state=seed)
     print(f"  {log.describe()}", flush=True)
-    settings = Settings(seed=seed)
+    settings = StudySettings(seed=seed)
     parts = cut_parts(log.to_rows(unsuccessful="negatives"), settings)
     learned = pd.concat([parts.train_log, parts.deep])  # nothing is tested here: the test's sessions help
     # real people have no part in the simulated history of clicks, so the re-ranker must do without

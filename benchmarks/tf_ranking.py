@@ -61,7 +61,7 @@ from placings.rankers.assembly import build_network
 from placings.rankers.networks import Network
 from placings.rankers.presets import settle
 from placings.training.loop import _set_up, score_rows
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.training.steps import Job, take_steps
 from placings.transforms import Raw
 
@@ -80,8 +80,8 @@ def make_data(queries: int, held: int) -> tuple[RankingData, RankingData]:
 
 def set_up(data: RankingData, steps: int, seed: int, lr: float, precision: str, dropout: float) -> Job:
     """A network at the seed's weights, and all that its steps need."""
-    plan = Plan(
-        steps=steps, lists=SETTINGS.batch, longest=SETTINGS.list_size, optimizer="adagrad", lr=lr,
+    plan = TrainingPlan(
+        steps=steps, batch=SETTINGS.batch, list_size=SETTINGS.list_size, optimizer="adagrad", lr=lr,
         mixture_lr=None, weight_decay=0.0, check_every=steps, patience=steps, seed=seed, precision=precision,
     )  # fmt: skip
     torch.manual_seed(seed)

@@ -18,7 +18,7 @@ from placings.data.ranking import RankingData
 from placings.losses import LOSSES, find_loss
 from placings.metrics import metric
 from placings.training.loop import train
-from placings.training.plans import Diverged, History, Plan
+from placings.training.plans import Diverged, History, TrainingPlan
 from placings.transforms import TRANSFORMS, Mixture, make_transform
 
 try:
@@ -104,8 +104,8 @@ def fit(name: str, device: str, *, steps: int = 20, **more: Any) -> tuple[Histor
     ranker.transform_ = ranker._make_transform(0).fit(data)
     torch.manual_seed(0)
     network = ranker._build(settings)
-    plan = Plan(
-        steps=steps, lists=16, longest=settings.list_size, optimizer=settings.optimizer, lr=settings.lr,
+    plan = TrainingPlan(
+        steps=steps, batch=16, list_size=settings.list_size, optimizer=settings.optimizer, lr=settings.lr,
         mixture_lr=settings.mixture_lr, weight_decay=settings.weight_decay, check_every=10, patience=1000,
         seed=0, momentum=settings.optimizer_momentum, schedule=settings.schedule, warmup=settings.warmup,
         average=settings.average, clip=settings.clip, precision=more.pop("precision", "float32"),

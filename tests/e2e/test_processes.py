@@ -117,10 +117,10 @@ def complain(**changes: Any) -> str:
 
 def break_list(of: int) -> RankingData:
     """A value that no float32 survives, in a list that one of the processes gets in the first step."""
-    from placings.training.batches import Deck
+    from placings.training.batches import BatchSampler
 
     data = make_data()
-    query = int(Deck(data.offsets, 30, None, 0).draw(0, part=of, parts=2).queries[3])
+    query = int(BatchSampler(data.offsets, 30, None, 0).draw(0, part=of, parts=2).queries[3])
     X = np.array(data.X)
     X[data.offsets[query]] = 3e38
     return data.replace(X=X)

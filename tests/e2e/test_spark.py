@@ -14,7 +14,7 @@ import pytest
 
 from placings.core.errors import BadFile, BadInput, PlacingsWarning
 from placings.data.backends import open_source, start_spark
-from placings.feco.sampling import Plan, plan_errors, sample_events
+from placings.feco.sampling import SamplingPlan, plan_errors, sample_events
 from placings.feco.score import coverage
 
 pd = pytest.importorskip("pandas")
@@ -121,7 +121,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "until": "2024-03-31",
         "window": "1h",
     },
-    "a sample": {"event": "search", "time": "ts", "sample": Plan(4, 60, 2, seed=3)},
+    "a sample": {"event": "search", "time": "ts", "sample": SamplingPlan(4, 60, 2, seed=3)},
 }
 
 
@@ -177,11 +177,11 @@ def test_csv_is_read_alike(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "plan",
-    [Plan(4, 60, 2), Plan(2, 10, 3, "random", seed=5), Plan(1, 10, 20, "stratified"),
-     Plan(1, 10, 20, "stratified", strata=("region",))],
+    [SamplingPlan(4, 60, 2), SamplingPlan(2, 10, 3, "random", seed=5), SamplingPlan(1, 10, 20, "stratified"),
+     SamplingPlan(1, 10, 20, "stratified", strata=("region",))],
     ids=lambda plan: plan.describe(),
 )  # fmt: skip
-def test_both_engines_draw_the_same_events(spark: Any, parquet: str, plan: Plan) -> None:
+def test_both_engines_draw_the_same_events(spark: Any, parquet: str, plan: SamplingPlan) -> None:
     drawn = []
     for engine in ("duckdb", spark):
         source = open_source(parquet, engine)
@@ -196,7 +196,13 @@ def test_both_engines_draw_the_same_events(spark: Any, parquet: str, plan: Plan)
 def test_plans_err_alike_on_both(spark: Any, parquet: str) -> None:
     found = [
         plan_errors(
-            parquet, ["clicks", "stock"], time="ts", event="search", plans=Plan(4, 60, 2), draws=2, engine=e
+            parquet,
+            ["clicks", "stock"],
+            time="ts",
+            event="search",
+            plans=SamplingPlan(4, 60, 2),
+            draws=2,
+            engine=e,
         )
         for e in ("duckdb", spark)
     ]

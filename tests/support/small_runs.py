@@ -13,7 +13,7 @@ from placings.rankers.assembly import build_network
 from placings.rankers.networks import Network
 from placings.rankers.presets import settle
 from placings.training.loop import _set_up
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.training.steps import Job
 from placings.transforms import Mixture, Transform, make_transform
 
@@ -30,12 +30,12 @@ def make_data(queries: int = 24, *, longest: int = 14, seed: int = 0, weighted: 
     return data.replace(weight=rng.uniform(0.1, 3.0, data.n_rows)) if weighted else data
 
 
-def make_plan(**changes: Any) -> Plan:
+def make_plan(**changes: Any) -> TrainingPlan:
     plan: dict[str, Any] = {
-        "steps": 12, "lists": 8, "longest": None, "optimizer": "adagrad", "lr": 0.1, "mixture_lr": None,
+        "steps": 12, "batch": 8, "list_size": None, "optimizer": "adagrad", "lr": 0.1, "mixture_lr": None,
         "weight_decay": 0.0, "check_every": 4, "patience": 100, "seed": 3,
     }  # fmt: skip
-    return Plan(**{**plan, **changes})
+    return TrainingPlan(**{**plan, **changes})
 
 
 def make_network(
@@ -54,7 +54,7 @@ def make_network(
 def make_job(
     model: torch.nn.Module,
     data: RankingData,
-    plan: Plan,
+    plan: TrainingPlan,
     loss: Loss | str = "softmax",
     *,
     resident: bool | None = None,

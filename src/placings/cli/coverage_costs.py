@@ -36,7 +36,7 @@ class Where(StrEnum):
     both = "both"
 
 
-class Unit(StrEnum):
+class DarkUnit(StrEnum):
     """What goes dark."""
 
     event = "event"
@@ -73,7 +73,9 @@ def degrade_model(
     ] = "top:3",
     drops: Annotated[str, typer.Option(help="Shares that lose the feature, with commas.")] = "0.05,0.25,0.5",
     where: Annotated[Where, typer.Option(help="Mask the test data, or retrain as well.")] = Where.test,
-    unit: Annotated[Unit, typer.Option(help="What goes dark: whole searches or single rows.")] = Unit.event,
+    unit: Annotated[
+        DarkUnit, typer.Option(help="What goes dark: whole searches or single rows.")
+    ] = DarkUnit.event,
     of: Annotated[Of, typer.Option(help="Of those that have the feature, or of all.")] = Of.covered,
     value: Value = "0",
     rule: Rule = None,

@@ -25,7 +25,7 @@ from placings.cli.printing import print_text, say_when_stopped
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.feco import Alerts, Coverage, History, Trend
+    from placings.feco import Alerts, Coverage, StoreHistory, Trend
 
 Store = Annotated[Path, typer.Option(help="Folder of the store; made if it is not there.", metavar="FOLDER")]
 
@@ -186,7 +186,7 @@ def find_incidents(
 # -- the store as coverage ----------------------------------------------------------------------------------
 
 
-def read_coverage(history: History, **chosen: Any) -> Coverage:
+def read_coverage(history: StoreHistory, **chosen: Any) -> Coverage:
     """What a store holds, as `coverage` gives it."""
     from placings.core import BadInput
     from placings.feco import Coverage, find_rules

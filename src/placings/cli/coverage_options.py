@@ -15,7 +15,7 @@ from placings.cli.options import Seed, takes
 from placings.core import BadInput
 
 if TYPE_CHECKING:
-    from placings.feco import Coverage, Plan
+    from placings.feco import Coverage, SamplingPlan
 
 
 class NoData(StrEnum):
@@ -172,23 +172,23 @@ def parse_rule(rule: str) -> str | float:
         return rule
 
 
-def parse_sample(text: str, seed: int = 0) -> Plan:
+def parse_sample(text: str, seed: int = 0) -> SamplingPlan:
     """A sampling plan as written at the terminal.
 
     >>> parse_sample("8x10x5000").describe(), parse_sample("random:1000").describe()
     ('8 × 10 min × 5,000', 'random 1,000')
     """
-    from placings.feco import Plan
+    from placings.feco import SamplingPlan
 
     parts = text.lower().split("x")
     if len(parts) == 3 and all(part.strip().isdigit() for part in parts):
         windows, minutes, events = map(int, parts)
-        return Plan(windows, minutes, events, seed=seed)
+        return SamplingPlan(windows, minutes, events, seed=seed)
     how, _, rest = text.partition(":")
     number, _, strata = rest.partition(":")
     if how in ("random", "stratified") and number.strip().isdigit():
         names = tuple(name for name in strata.split(",") if name)
-        return Plan(1, 10, int(number), how=how, seed=seed, strata=names)
+        return SamplingPlan(1, 10, int(number), how=how, seed=seed, strata=names)
     raise BadInput(
         "--sample must be WINDOWSxMINUTESxEVENTS such as 8x10x200000, random:100000, or "
         f"stratified:100000:region. Got {text!r}."

@@ -188,7 +188,7 @@ def plan_sample(
       placings coverage plan events.parquet --time ts --event search_id --how stratified --strata region
     """
     from placings.cli.coverage_options import parse_rule, split_all
-    from placings.feco import PER_WINDOW, WINDOWS, Plan, plan_errors
+    from placings.feco import PER_WINDOW, WINDOWS, SamplingPlan, plan_errors
 
     plans = None
     if windows or per_window or minutes != 10 or how != "systematic" or strata or seed:
@@ -197,7 +197,11 @@ def plan_sample(
         if how != "systematic":
             counts = counts[:1]
         layers = tuple(split_all(strata) or ())
-        plans = [Plan(n, minutes, size, how=how, seed=seed, strata=layers) for n in counts for size in sizes]
+        plans = [
+            SamplingPlan(n, minutes, size, how=how, seed=seed, strata=layers)
+            for n in counts
+            for size in sizes
+        ]
     given: dict[str, Any] = {"rule": None if rule is None else parse_rule(rule), "position": position}
     given |= {"within": None if within is None else parse_within_text(within), "ignore": split_all(ignore)}
     given |= {"engine": engine, "zone": zone, "day": day}

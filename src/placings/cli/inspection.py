@@ -29,7 +29,7 @@ NARROWEST = 20  # characters for a feature name, which wraps at words
 SPARED = ("mean", "median", "shape", "negative", "missing")  # columns a narrow terminal does without, in turn
 
 
-class Order(StrEnum):
+class FeatureOrder(StrEnum):
     """How the features are ordered."""
 
     order = "order"
@@ -47,8 +47,8 @@ def inspect(
     qid: Qid = None,
     label: Label = None,
     sort: Annotated[
-        Order, typer.Option(help="Order of the features; by size, the largest first.")
-    ] = Order.order,
+        FeatureOrder, typer.Option(help="Order of the features; by size, the largest first.")
+    ] = FeatureOrder.order,
     features: Annotated[
         str | None,
         typer.Option(help="Show only the first N; or the columns that are features.", metavar="N|NAMES"),

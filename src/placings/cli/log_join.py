@@ -13,7 +13,7 @@ from placings.core import BadInput
 from placings.logs import RULES, JoinReport
 
 
-class Group(StrEnum):
+class GroupBy(StrEnum):
     """What one group of rows is."""
 
     search = "search"
@@ -56,7 +56,7 @@ def join_files(
         list[str] | None,
         typer.Option(help="What an action is worth; click=1, cart=2, purchase=3.", metavar="ACTION=GRADE"),
     ] = None,
-    group: Annotated[Group, typer.Option(help="One group a search, or a distinct query.")] = Group.search,
+    group: Annotated[GroupBy, typer.Option(help="One group a search, or a distinct query.")] = GroupBy.search,
     frequency: Annotated[
         Frequency,
         typer.Option(help="With --group query: the mean grade of a showing, or the share of all grades."),

@@ -23,7 +23,7 @@ class Split(StrEnum):
     session = "session"
 
 
-class Clicks(StrEnum):
+class StudyClicks(StrEnum):
     """How simulated people click."""
 
     position = "position"
@@ -53,7 +53,7 @@ def run_places_study(
     zone: Annotated[
         str, typer.Option(help="Time zone of places that name none, such as Europe/Berlin.", metavar="ZONE")
     ] = "",
-    clicks: Annotated[Clicks, typer.Option(help="How simulated people click.")] = Clicks.position,
+    clicks: Annotated[StudyClicks, typer.Option(help="How simulated people click.")] = StudyClicks.position,
     k: Annotated[int, typer.Option(min=10, help="Results the engine gives.", metavar="N")] = 100,
     split: Annotated[Split, typer.Option(help="Hold out the last sessions, or some at random.")] = Split.time,
     quick: Annotated[
@@ -129,7 +129,7 @@ def _simulate(
     zone: str,
     out: Path,
     searches: int,
-    clicks: Clicks,
+    clicks: StudyClicks,
     k: int,
     seed: int,
     progress: bool,

@@ -1,6 +1,6 @@
 from .alignment import align_features as align_features
-from .backends import Engine as Engine
-from .backends import Source as Source
+from .backends import Backend as Backend
+from .backends import OpenedTable as OpenedTable
 from .backends import Table as Table
 from .backends import as_arrow as as_arrow
 from .backends import cut_nanoseconds as cut_nanoseconds

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from placings.core import BadFile, BadInput, MissingExtra, UnknownName, count_threads, option
+from placings.core import BadFile, BadInput, MissingExtra, UnknownName, count_threads, keep_old_names, option
 from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter
 from placings.data.ranking import RankingData
 from placings.data.tables import METADATA_KEY
@@ -32,11 +32,11 @@ MASTERS = ("local", "spark://", "yarn", "k8s://", "mesos://")
 SPARK_MEMORY = "4g"
 
 Table: TypeAlias = Any  # a path, a glob, a list of them, pandas, polars, Arrow, a RankingData, an Ibis table
-Engine: TypeAlias = Any  # None, "duckdb", "spark", a Spark master's URL, a SparkSession, an Ibis backend
+Backend: TypeAlias = Any  # None, "duckdb", "spark", a Spark master's URL, a SparkSession, an Ibis backend
 
 
 @dataclass(frozen=True)
-class Source:
+class OpenedTable:
     """An opened table: the Ibis table, the backend that answers, and what is known of the columns.
 
     `recorded` holds the parts that a table written by placings says its columns play. `typeless` is true
@@ -88,7 +88,7 @@ class Source:
 
 
 @contextmanager
-def opened(table: Table, engine: Engine = None) -> Iterator[Source]:
+def opened(table: Table, engine: Backend = None) -> Iterator[OpenedTable]:
     """A table for the time of a `with`; the embedded engine is closed after it."""
     source = open_source(table, engine)
     try:
@@ -98,7 +98,7 @@ def opened(table: Table, engine: Engine = None) -> Iterator[Source]:
             source.backend.disconnect()
 
 
-def open_table(table: Table, engine: Engine = None) -> Any:
+def open_table(table: Table, engine: Backend = None) -> Any:
     """Any table as an Ibis table on the chosen engine.
 
     `table` is a path, a glob or a list of them (parquet, CSV; a folder means its parquet files; columns are
@@ -113,7 +113,7 @@ def open_table(table: Table, engine: Engine = None) -> Any:
     return open_source(table, engine).table
 
 
-def open_source(table: Table, engine: Engine = None, *, texts: Sequence[str] = ()) -> Source:
+def open_source(table: Table, engine: Backend = None, *, texts: Sequence[str] = ()) -> OpenedTable:
     """`open_table` with what else is known of the table; `texts` are columns of a CSV file that stay text."""
     ibis = need_ibis("reading logs")
     if isinstance(table, ibis.expr.types.Table):
@@ -148,7 +148,7 @@ def open_source(table: Table, engine: Engine = None, *, texts: Sequence[str] = (
             if kept:
                 opened_table = read(files, union_by_name=True, types=dict.fromkeys(kept, "string"))
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
-    return Source(cut_nanoseconds(opened_table), backend, name, recorded, kind == "csv", own)
+    return OpenedTable(cut_nanoseconds(opened_table), backend, name, recorded, kind == "csv", own)
 
 
 def cut_nanoseconds(table: Any) -> Any:
@@ -224,7 +224,7 @@ def start_spark(master: str = "local[*]") -> Any:
         raise BadInput(f"Spark at {master!r} did not start: {_first_line(error)}") from error
 
 
-def _connect(engine: Engine) -> tuple[Any, bool]:
+def _connect(engine: Backend) -> tuple[Any, bool]:
     """The backend, and whether it is ours to close."""
     ibis = need_ibis("reading logs")
     if engine is None or engine == "duckdb":
@@ -257,7 +257,7 @@ def _name_frame(backend: Any, frame: Any) -> Any:
     return backend.table(name)
 
 
-def _keep_engine(table: Any, engine: Engine) -> Source:
+def _keep_engine(table: Any, engine: Backend) -> OpenedTable:
     backends, _ = table._find_backends()
     if not backends:  # an in-memory table: no engine yet
         return _hold(table.to_pyarrow(), engine)
@@ -268,7 +268,7 @@ def _keep_engine(table: Any, engine: Engine) -> Source:
             "Leave it out."
         )
     _refuse_zone(backend)
-    return Source(cut_nanoseconds(table), backend, "the Ibis table")
+    return OpenedTable(cut_nanoseconds(table), backend, "the Ibis table")
 
 
 def _refuse_zone(backend: Any) -> None:
@@ -285,7 +285,7 @@ def _refuse_zone(backend: Any) -> None:
         )
 
 
-def _names(engine: Engine, backend: str) -> bool:
+def _names(engine: Backend, backend: str) -> bool:
     wanted = "pyspark" if isinstance(engine, str) and engine.startswith(MASTERS) else engine
     return bool(wanted == backend or (wanted == "spark" and backend == "pyspark"))
 
@@ -293,7 +293,7 @@ def _names(engine: Engine, backend: str) -> bool:
 # -- tables in memory -----------------------------------------------------------------------------------
 
 
-def _hold(table: pa.Table, engine: Engine) -> Source:
+def _hold(table: pa.Table, engine: Backend) -> OpenedTable:
     backend, own = _connect(engine)
     name = f"placings_{uuid4().hex}"
     plain = _as_plain(table)
@@ -310,7 +310,7 @@ def _hold(table: pa.Table, engine: Engine) -> Source:
             held = backend.table(name)
         else:
             held = backend.create_table(name, plain, temp=True)
-    return Source(held, backend, "the table", _read_record(table.schema), False, own)
+    return OpenedTable(held, backend, "the table", _read_record(table.schema), False, own)
 
 
 def as_arrow(table: Any) -> pa.Table:
@@ -423,3 +423,6 @@ def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[:3])[:400] if lines else type(error).__name__
     return text if text.endswith((".", "!", "?")) else text + "."
+
+
+__getattr__ = keep_old_names(__name__, {"Engine": "Backend"})

@@ -31,7 +31,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """One remembered read."""
 
     key: str
@@ -132,7 +132,7 @@ def remember(key: str, source: Path, data: RankingData, said: list[list[str]]) -
         shutil.rmtree(part, ignore_errors=True)
 
 
-def list_entries() -> list[Entry]:
+def list_entries() -> list[CacheEntry]:
     """All entries, the last used first."""
     entries = []
     for file in find_folder().glob("*/entry.json"):
@@ -140,14 +140,14 @@ def list_entries() -> list[Entry]:
             meta = json.loads(file.read_text())
             size = sum(meta["sizes"].values())
             entries.append(
-                Entry(file.parent.name, meta["source"], size, file.stat().st_mtime, *meta["shape"])
+                CacheEntry(file.parent.name, meta["source"], size, file.stat().st_mtime, *meta["shape"])
             )
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return sorted(entries, key=lambda entry: -entry.used)
 
 
-def prune_entries(limit: int, *, keep: str = "") -> list[Entry]:
+def prune_entries(limit: int, *, keep: str = "") -> list[CacheEntry]:
     """Drop the least recently used entries until the rest fits `limit`; leftovers of killed runs go too."""
     for leftover in find_folder().glob(".*.part"):
         if time.time() - leftover.stat().st_mtime > 86_400:
@@ -162,7 +162,7 @@ def prune_entries(limit: int, *, keep: str = "") -> list[Entry]:
     return dropped
 
 
-def drop_entries(entries: Iterable[Entry]) -> None:
+def drop_entries(entries: Iterable[CacheEntry]) -> None:
     """Delete entries; readers that have them mapped keep what they have."""
     for entry in entries:
         shutil.rmtree(find_folder() / entry.key, ignore_errors=True)

@@ -33,7 +33,7 @@ from placings.evaluation.scoring import (
     refuse_other_data,
     stack_columns,
 )
-from placings.evaluation.slices import Group, Slice, Slicings, find_groups, order_worst_first
+from placings.evaluation.slices import QueryGroup, Slice, Slicings, find_groups, order_worst_first
 from placings.evaluation.verdicts import BETTER, WORSE, Comparison, Difference, list_notes, say_counts
 from placings.metrics import EMPTY, Metric, measure, metric
 
@@ -307,7 +307,7 @@ def _test_differences(
 
 
 def _judge_group(
-    group: Group,
+    group: QueryGroup,
     per_query: Mapping[str, Mapping[str, Floats]],
     settings: Mapping[str, Any],
     clusters: Ints | None,

@@ -27,7 +27,7 @@ from placings.core import (
 from placings.data import Clusters, RankingData, find_clusters, name_units
 from placings.evaluation.slices import (
     SMALL,
-    Group,
+    QueryGroup,
     Slice,
     Slicings,
     describe_slice,
@@ -327,10 +327,10 @@ def count_queries(
     queries = nothing = short = 0
     for data in folds:
         few = data.sizes < min_items
-        barren = count_by_query(is_relevant(data.y, relevant_from), data.offsets) == 0
+        without_relevant = count_by_query(is_relevant(data.y, relevant_from), data.offsets) == 0
         queries += len(data)
         short += int(few.sum())
-        nothing += int((barren & ~few).sum())
+        nothing += int((without_relevant & ~few).sum())
     scored = queries - short - (nothing if empty == "drop" else 0)
     return {"queries": queries, "scored": scored, "nothing_relevant": nothing, "too_short": short}
 
@@ -382,7 +382,7 @@ def say_clusters(settings: Mapping[str, Any], counts: Mapping[str, int], what: s
 
 
 def _judge_group(
-    group: Group, values: Mapping[str, Floats], codes: Ints | None, resampling: Mapping[str, Any]
+    group: QueryGroup, values: Mapping[str, Floats], codes: Ints | None, resampling: Mapping[str, Any]
 ) -> list[Slice]:
     matrix = stack_columns(values)[group.chosen]
     own = None if codes is None else codes[group.chosen]

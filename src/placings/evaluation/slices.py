@@ -37,7 +37,7 @@ Slicings: TypeAlias = "Slicing | Sequence[Slicing] | None"
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class QueryGroup:
     """Some queries: `by` says by what, `value` which ones; `chosen` is `[queries]`."""
 
     by: str
@@ -85,7 +85,7 @@ READY: dict[str, Callable[[RankingData], AnyArray]] = {
 }
 
 
-def find_groups(slices: Slicings, folds: Sequence[RankingData]) -> list[Group]:
+def find_groups(slices: Slicings, folds: Sequence[RankingData]) -> list[QueryGroup]:
     """The groups that `slices` asks for, over the queries of all folds one after the other.
 
     A slicing is
@@ -104,7 +104,7 @@ def find_groups(slices: Slicings, folds: Sequence[RankingData]) -> list[Group]:
     if slices is None:
         return []
     asked = [slices] if isinstance(slices, str | Mapping) or callable(slices) else list(slices)
-    groups: list[Group] = []
+    groups: list[QueryGroup] = []
     for each in asked:
         for name, values in _resolve(each, folds):
             groups += _group_values(name, values)
@@ -149,7 +149,7 @@ def _take_named(name: str, data: RankingData) -> AnyArray:
     raise UnknownName("segment or slicing", name, [*data.segments, *READY])
 
 
-def _group_values(by: str, values: AnyArray) -> list[Group]:
+def _group_values(by: str, values: AnyArray) -> list[QueryGroup]:
     missing = find_missing(values)
     known = values[~missing]
     kinds = {type(value) for value in known.tolist()} if known.dtype.kind == "O" else set()
@@ -168,8 +168,8 @@ def _group_values(by: str, values: AnyArray) -> list[Group]:
     for code, name in enumerate(names):
         chosen = np.zeros(len(values), dtype=np.bool_)
         chosen[np.flatnonzero(~missing)[codes == code]] = True
-        groups.append(Group(by, name, chosen))
-    return [*groups, Group(by, MISSING, missing)] if missing.any() else groups
+        groups.append(QueryGroup(by, name, chosen))
+    return [*groups, QueryGroup(by, MISSING, missing)] if missing.any() else groups
 
 
 def _cut_bands(values: AnyArray) -> tuple[Ints, list[str]]:

@@ -36,7 +36,7 @@ class TrialFailed(PlacingsError):
     """What a worker says of a trial that raised an error."""
 
 
-class Judge(Protocol):
+class TrialJudge(Protocol):
     """What runs a trial."""
 
     def judge(self, values: Mapping[str, Value]) -> Generator[float, None, None]:

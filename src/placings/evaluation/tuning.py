@@ -42,7 +42,7 @@ from placings.evaluation.storage import (
     open_study,
     quiet_optuna,
 )
-from placings.evaluation.trials import Judge, Task, Worker, Workers, describe_error, weigh_positives
+from placings.evaluation.trials import Task, TrialJudge, Worker, Workers, describe_error, weigh_positives
 from placings.metrics import metric as as_metric
 from placings.rankers import CLASSES, POSITIVE_WEIGHT, Ranker, Space, Value, find_choice, make_ranker
 
@@ -75,7 +75,7 @@ class Search:
         self.halted = threading.Event()
         self.fatal: BaseException | None = None
 
-    def run(self, judge: Judge) -> None:
+    def run(self, judge: TrialJudge) -> None:
         """Trials one after the other until enough are there or time is up."""
         while not self.halted.is_set() and not (self.until is not None and time.monotonic() > self.until):
             with self.lock:
@@ -109,14 +109,14 @@ class Search:
         if self.fatal is not None:
             raise self.fatal
 
-    def _run_thread(self, judge: Judge) -> None:
+    def _run_thread(self, judge: TrialJudge) -> None:
         try:
             self.run(judge)
         except BaseException as error:
             self.fatal = error
             self.halted.set()
 
-    def _judge(self, judge: Judge, trial: Any, values: Mapping[str, Value]) -> None:
+    def _judge(self, judge: TrialJudge, trial: Any, values: Mapping[str, Value]) -> None:
         from optuna.trial import TrialState
 
         means = judge.judge(values)

@@ -10,7 +10,7 @@ import numpy as np
 
 from placings.core import BadInput, Floats, check_name
 from placings.features.columns import Rows
-from placings.features.spec import KINDS, UNKNOWN, Feature, Kind
+from placings.features.spec import KINDS, UNKNOWN, Feature, FeatureKind
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class OneHot(Feature):
     def names(self) -> list[str]:
         return [f"{self.column}={value}" for value in (*self._known, UNKNOWN)]
 
-    def kinds(self) -> list[Kind]:
-        own: Kind = self.kind  # type: ignore[assignment]  # checked when declared
+    def kinds(self) -> list[FeatureKind]:
+        own: FeatureKind = self.kind  # type: ignore[assignment]  # checked when declared
         return [own] * (len(self._known) + 1)
 
     def compute(self, rows: Rows) -> list[Floats]:

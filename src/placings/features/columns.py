@@ -13,7 +13,7 @@ from placings.data import as_ids
 from placings.logs import SEARCH_ID
 
 
-class Lists:
+class RowLists:
     """Rows grouped into lists by a code a row `[rows]`; rows of one list need not stand together.
 
     Every method gives one number a row. NaN takes part in nothing; where all of a list is NaN, so is the
@@ -33,11 +33,11 @@ class Lists:
         self.sizes = np.bincount(self.codes)
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
 
-    def within(self, part: Ints) -> Lists:
+    def within(self, part: Ints) -> RowLists:
         """The lists cut further: rows of one list and one part."""
         if not len(part):
-            return Lists(part)
-        return Lists(self.codes * (int(part.max()) + 1) + part)
+            return RowLists(part)
+        return RowLists(self.codes * (int(part.max()) + 1) + part)
 
     def largest(self, values: Floats) -> Floats:
         """The largest value of the row's list."""
@@ -142,13 +142,13 @@ class Rows:
         return kept
 
     @property
-    def lists(self) -> Lists:
+    def lists(self) -> RowLists:
         """Which rows were shown together."""
 
-        def group() -> Lists:
+        def group() -> RowLists:
             if LIST not in self._columns:
-                return Lists(np.zeros(self.count, dtype=np.int64))
-            return Lists(number_values(_listed(self._columns[LIST]))[0])
+                return RowLists(np.zeros(self.count, dtype=np.int64))
+            return RowLists(number_values(_listed(self._columns[LIST]))[0])
 
         return self.remember("lists", group)
 

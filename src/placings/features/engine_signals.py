@@ -9,9 +9,9 @@ import numpy as np
 
 from placings.core import Floats
 from placings.features.columns import Rows
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
-SIGNALS: dict[str, Kind] = {
+SIGNALS: dict[str, FeatureKind] = {
     "rank": "query-item",
     "reciprocal_rank": "query-item",
     "score": "query-item",
@@ -55,7 +55,7 @@ class EngineSignals(Feature):
     def names(self) -> list[str]:
         return list(self.measures)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return [SIGNALS[measure] for measure in self.measures]
 
     def compute(self, rows: Rows) -> list[Floats]:

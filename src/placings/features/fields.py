@@ -10,7 +10,7 @@ import numpy as np
 
 from placings.core import KEPT, Floats, fold_text, give_spellings
 from placings.features.columns import Rows
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
 MATCHES = ("match", "left", "core_exact")
 
@@ -49,7 +49,7 @@ class FieldMatch(Feature):
     def names(self) -> list[str]:
         return [f"{self.field}_{measure}" for measure in self.measures]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["query-item"] * len(self.measures)
 
     def compute(self, rows: Rows) -> list[Floats]:
@@ -89,7 +89,7 @@ class QueryCover(Feature):
     def names(self) -> list[str]:
         return ["query_cover", "words_left"]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["query-item", "query-item"]
 
     def compute(self, rows: Rows) -> list[Floats]:

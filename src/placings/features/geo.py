@@ -9,9 +9,9 @@ import numpy as np
 
 from placings.core import Floats, great_circle_km
 from placings.features.columns import Rows
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
-DISTANCES: dict[str, Kind] = {
+DISTANCES: dict[str, FeatureKind] = {
     "has_focus": "context",
     "distance_km": "query-item",
     "log_distance": "query-item",
@@ -36,7 +36,7 @@ class Coordinates(Feature):
     def names(self) -> list[str]:
         return [self.lat, self.lon]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["context" if self.lat.startswith("focus") else "item"] * 2
 
     def compute(self, rows: Rows) -> list[Floats]:
@@ -71,7 +71,7 @@ class Distance(Feature):
     def names(self) -> list[str]:
         return list(self.measures)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return [DISTANCES[measure] for measure in self.measures]
 
     def compute(self, rows: Rows) -> list[Floats]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from placings.core import BadInput
 from placings.features.columns import Rows
-from placings.features.spec import Feature, Kind
+from placings.features.spec import Feature, FeatureKind
 
 WIDEST = 2**26
 
@@ -38,7 +38,7 @@ class _Ngrams(Feature):
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["query" if self.column == "query" else "item"] * self.width()
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from placings.core import Floats, check_name
 from placings.features.columns import Rows
-from placings.features.spec import KINDS, Feature, Kind, check_measures
+from placings.features.spec import KINDS, Feature, FeatureKind, check_measures
 
 FORMS = {"raw": "{}", "log": "log_{}", "share": "{}_share", "rank": "{}_rank"}  # and what they are called
 
@@ -48,8 +48,8 @@ class Number(Feature):
     def names(self) -> list[str]:
         return [FORMS[measure].format(self.column) for measure in self.measures]
 
-    def kinds(self) -> list[Kind]:
-        own: Kind = self.kind  # type: ignore[assignment]  # checked when declared
+    def kinds(self) -> list[FeatureKind]:
+        own: FeatureKind = self.kind  # type: ignore[assignment]  # checked when declared
         return [own if measure in ("raw", "log") else "query-item" for measure in self.measures]
 
     def compute(self, rows: Rows) -> list[Floats]:

@@ -12,7 +12,7 @@ from placings.features.columns import LIST, Rows, Table
 from placings.features.engine_signals import EngineSignals
 from placings.features.number import Number
 from placings.features.similarity import PLAIN, Similarity
-from placings.features.spec import Feature, FeatureSet, Kind
+from placings.features.spec import Feature, FeatureKind, FeatureSet
 from placings.features.text import TextShape
 
 CONTEXT = ("target", "platform", "surface", "region", "device")
@@ -110,7 +110,7 @@ def _is_numeric(rows: Rows, column: str) -> bool:
     return True
 
 
-def _find_kind(rows: Rows, column: str) -> Kind:
+def _find_kind(rows: Rows, column: str) -> FeatureKind:
     values = rows.floats(column)
     same = np.array_equal(rows.lists.largest(values), rows.lists.smallest(values), equal_nan=True)
     return "query" if same and len(rows.lists.sizes) < rows.count else "item"

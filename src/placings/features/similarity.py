@@ -11,7 +11,7 @@ import numpy as np
 
 from placings.core import Bools, Floats, Ints, give_spellings, need_library
 from placings.features.columns import Rows
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
 Compare = Callable[[str, str], float]
 Best = Callable[[Floats, Ints], Floats]  # the scores of all spellings, and where each pair's begin
@@ -103,7 +103,7 @@ class Similarity(Feature):
     def names(self) -> list[str]:
         return [f"{self.text}_{measure}" for measure in self.measures]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["query-item"] * len(self.measures)
 
     def compute(self, rows: Rows) -> list[Floats]:

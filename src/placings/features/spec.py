@@ -30,7 +30,7 @@ from placings.logs import PROPENSITY
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Kind: TypeAlias = Literal["item", "context", "query", "query-item"]
+FeatureKind: TypeAlias = Literal["item", "context", "query", "query-item"]
 KINDS = ("item", "context", "query", "query-item")
 MISSING = ("nan", "drop")
 FORMAT, VERSION = "placings features", 1
@@ -80,7 +80,7 @@ class Feature:
         """The names of the numbers."""
         raise NotImplementedError
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         """The kind of each number: of the item, the context, the query, or of query and item together."""
         raise NotImplementedError
 
@@ -184,7 +184,7 @@ class FeatureSet:
         return [name for each in self.fitted for name in each.names()]
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         """The kind of each column."""
         return [kind for each in self.fitted for kind in each.kinds()]
 

@@ -12,7 +12,7 @@ from placings.features.columns import Rows
 from placings.features.fields import match_cores
 from placings.features.geo import measure_distance
 from placings.features.similarity import measure_similarity
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
 STANDINGS = ("tier", "best_tier", "tier_size", "tier_weight_rank", "tier_distance_rank")
 
@@ -61,7 +61,7 @@ class Standing(Feature):
     def names(self) -> list[str]:
         return list(self.measures)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["query-item"] * len(self.measures)
 
     def compute(self, rows: Rows) -> list[Floats]:

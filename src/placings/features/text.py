@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from placings.core import Floats
 from placings.features.columns import Rows
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
 SHAPES = {
     "length": lambda text: float(len(text)),
@@ -39,7 +39,7 @@ class TextShape(Feature):
     def names(self) -> list[str]:
         return [f"{self.column}_{measure}" for measure in self.measures]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["query" if self.column == "query" else "item"] * len(self.measures)
 
     def compute(self, rows: Rows) -> list[Floats]:

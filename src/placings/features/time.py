@@ -12,7 +12,7 @@ import numpy as np
 
 from placings.core import BadInput, Floats, Ints, find_zone
 from placings.features.columns import Rows, Times, number_values
-from placings.features.spec import Feature, Kind, check_measures
+from placings.features.spec import Feature, FeatureKind, check_measures
 
 CYCLES = ("hour", "weekday", "day", "month")
 MEASURES = (
@@ -68,7 +68,7 @@ class Clock(Feature):
     def names(self) -> list[str]:
         return list(self.measures)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FeatureKind]:
         return ["context"] * len(self.measures)
 
     def compute(self, rows: Rows) -> list[Floats]:

@@ -14,7 +14,7 @@ from .effects import join_degradations as join_degradations
 from .gate import Verdict as Verdict
 from .gate import check_coverage as check_coverage
 from .history import FILE as FILE
-from .history import History as History
+from .history import StoreHistory as StoreHistory
 from .history import open_history as open_history
 from .history import update_history as update_history
 from .limits import adopt_rules as adopt_rules
@@ -34,7 +34,7 @@ from .runbook import ENTRIES as ENTRIES
 from .runbook import find_entry as find_entry
 from .sampling import PER_WINDOW as PER_WINDOW
 from .sampling import WINDOWS as WINDOWS
-from .sampling import Plan as Plan
+from .sampling import SamplingPlan as SamplingPlan
 from .sampling import plan_errors as plan_errors
 from .score import Coverage as Coverage
 from .score import coverage as coverage

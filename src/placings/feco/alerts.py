@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from placings.core import BadInput, Bools, Floats, Ints, control_discoveries, need_library
-from placings.feco.baselines import Baseline, Grid, estimate_baseline, make_grid, parse_time
+from placings.feco.baselines import Baseline, CoverageGrid, estimate_baseline, make_grid, parse_time
 from placings.feco.runbook import COMMAND
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Verdicts:
     suspicious: Bools
 
 
-def judge_windows(grid: Grid, rules: AlertSettings) -> Verdicts:
+def judge_windows(grid: CoverageGrid, rules: AlertSettings) -> Verdicts:
     """Window by window: what is flagged in one is left out of the baselines of all later ones."""
     shape = grid.events.shape
     numbers = {name: np.full(shape, np.nan) for name in ("baseline", "drop", "low", "high", "mix", "p", "q")}
@@ -131,7 +131,7 @@ def judge_windows(grid: Grid, rules: AlertSettings) -> Verdicts:
 
 
 def _measure_drop(
-    grid: Grid, place: int, base: Baseline, judged: Bools, rules: AlertSettings
+    grid: CoverageGrid, place: int, base: Baseline, judged: Bools, rules: AlertSettings
 ) -> dict[str, Any]:
     """Drop, interval, p and q of one window `[groups, features]`.
 
@@ -638,7 +638,7 @@ def _weigh(features: Sequence[str], importances: Mapping[str, float] | None) -> 
 
 
 def _list_alerts(
-    grid: Grid, found: Verdicts, weight: Floats, windows: Sequence[datetime], begin: int
+    grid: CoverageGrid, found: Verdicts, weight: Floats, windows: Sequence[datetime], begin: int
 ) -> tuple[Alert, ...]:
     coverage = grid.coverage
     alerts = []
@@ -700,7 +700,7 @@ def _find_onset(found: Verdicts, at: tuple[int, int, int]) -> int:
     return first
 
 
-def _make_columns(grid: Grid, found: Verdicts, begin: int) -> dict[str, Any]:
+def _make_columns(grid: CoverageGrid, found: Verdicts, begin: int) -> dict[str, Any]:
     """The columns of the frame of all judgements, sorted by feature, group and window."""
     groups, features, windows = grid.events[..., begin:].shape
 

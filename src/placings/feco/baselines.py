@@ -21,7 +21,7 @@ LOOK_BACK = 2  # a baseline of n same weekdays looks for them among the last 2 n
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class CoverageGrid:
     """Coverage of groups × features × windows, without gaps between the windows.
 
     The first `cells` groups are the frame's own segments, the others are made of them: one for each value of
@@ -70,7 +70,7 @@ def as_frame(given: pd.DataFrame | Coverage) -> tuple[pd.DataFrame, float]:
     return given.reset_index(drop=True), 0.95
 
 
-def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: Any = None) -> Grid:
+def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: Any = None) -> CoverageGrid:
     """A coverage frame as a grid of windows from the first to the last that ended by the `watermark`.
 
     Without a watermark every window counts as finished, and the last one is the frame's last. With one,
@@ -112,7 +112,7 @@ def make_grid(given: pd.DataFrame | Coverage, *, watermark: Any = None, step: An
     total = np.einsum("gc,cfw->gfw", members, events)
     with np.errstate(invalid="ignore", divide="ignore"):
         pooled = np.where(total > 0, weighted / total**2, 0.0)
-    return Grid(
+    return CoverageGrid(
         features=tuple(str(name) for name in features),
         by=by,
         groups=groups,
@@ -271,7 +271,7 @@ def count_phases(step: np.timedelta64) -> int:
 
 
 def estimate_baseline(
-    grid: Grid, place: int, flagged: Bools, *, weeks: int = 4, min_events: int = 50
+    grid: CoverageGrid, place: int, flagged: Bools, *, weeks: int = 4, min_events: int = 50
 ) -> Baseline:
     """The baseline of window `place`: the mean of the last `weeks` same weekdays that were not flagged.
 

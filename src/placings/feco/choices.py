@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from placings.core import BadInput, UnknownName, option
-from placings.data import SAVED_INDEX, SINGLE_PARTS, Source
-from placings.feco.rules import is_hollow
+from placings.data import SAVED_INDEX, SINGLE_PARTS, OpenedTable
+from placings.feco.rules import is_valueless
 
 ABSENT = ("error", "dark")
 LOOKED_AT = 1000  # values of a text column among which one is sought that is no number
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenFeatures:
     """The features in the table's order (or as named), why other columns are none, and what was decided.
 
-    `hollow` are columns of text without a single value, if they turn out so (CSV tells no types). `absent`
+    `valueless` are columns of text without a single value, if they turn out so (CSV tells no types). `absent`
     are features that were named and are no column of the table.
     """
 
     features: tuple[str, ...]
     left_out: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    hollow: tuple[str, ...] = ()
+    valueless: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     order: tuple[str, ...] = field(default=(), repr=False)  # all columns
 
 
-def check_column(source: Source, column: Any, part: str) -> str:
+def check_column(source: OpenedTable, column: Any, part: str) -> str:
     """The name of a column that the table has, or the nearest ones."""
     if not isinstance(column, str):
         raise BadInput(f"{part} must be the name of a column. Got {column!r}.")
@@ -44,14 +44,14 @@ def check_column(source: Source, column: Any, part: str) -> str:
 
 
 def choose_features(
-    source: Source,
+    source: OpenedTable,
     features: Any,
     parts: Mapping[str, str],
     *,
     bundle: Any = None,
     ignore: Iterable[str] = (),
     absent: str = "error",
-) -> Choice:
+) -> ChosenFeatures:
     """The columns whose coverage is asked for; `parts` maps columns to what they are named as."""
     if absent not in ABSENT:
         raise UnknownName("meaning of an absent feature (absent=)", str(absent), ABSENT)
@@ -65,7 +65,7 @@ def choose_features(
             f"none of the features is a column of {source.name}: {_list_absent(gone, table.columns)}. "
             f"Its columns are {', '.join(map(repr, table.columns[:12]))}. Is it the right file?"
         )
-    hollow = []
+    valueless = []
     for name in names:
         if name in gone:
             continue
@@ -73,12 +73,17 @@ def choose_features(
         if name in parts:
             raise BadInput(f"a column plays one part. {name!r} is named as a feature and as {parts[name]}.")
         if not _is_number(table[name].type()) and _refuse_text(source, name):
-            hollow.append(name)
+            valueless.append(name)
     left = {name: "not asked for" for name in table.columns if name not in names and name not in parts}
     if gone:
         notes = (*notes, f"No column of the table, so covered nowhere: {_list_absent(gone, left)}.")
-    return Choice(
-        tuple(names), {**_name_parts(parts), **left}, notes, tuple(hollow), tuple(gone), tuple(table.columns)
+    return ChosenFeatures(
+        tuple(names),
+        {**_name_parts(parts), **left},
+        notes,
+        tuple(valueless),
+        tuple(gone),
+        tuple(table.columns),
     )
 
 
@@ -141,7 +146,7 @@ def rank_features(bundle: Any) -> tuple[list[str], str]:
 # -- inside -----------------------------------------------------------------------------------------------
 
 
-def _take_numbers(source: Source, parts: Mapping[str, str], ignore: Sequence[str]) -> Choice:
+def _take_numbers(source: OpenedTable, parts: Mapping[str, str], ignore: Sequence[str]) -> ChosenFeatures:
     recorded = {
         source.recorded[part]: f"the {part}, as the table says"
         for part in SINGLE_PARTS
@@ -149,7 +154,7 @@ def _take_numbers(source: Source, parts: Mapping[str, str], ignore: Sequence[str
     }
     recorded |= dict.fromkeys(source.recorded.get("segments", {}).values(), "a segment, as the table says")
     features: list[str] = []
-    hollow: list[str] = []
+    valueless: list[str] = []
     left = _name_parts(parts)
     for name, kind in source.table.schema().items():
         if name in parts:
@@ -165,7 +170,7 @@ def _take_numbers(source: Source, parts: Mapping[str, str], ignore: Sequence[str
         elif _is_number(kind):
             features.append(name)
         elif kind.is_string() and source.typeless:
-            hollow.append(name)
+            valueless.append(name)
             features.append(name)
         else:
             left[name] = "text" if kind.is_string() else f"{kind}, no number"
@@ -175,7 +180,7 @@ def _take_numbers(source: Source, parts: Mapping[str, str], ignore: Sequence[str
             f"{', '.join(f'{n!r} ({t})' for n, t in list(source.table.schema().items())[:20])}. "
             "Text that holds numbers must be converted first."
         )
-    return Choice(tuple(features), left, (), tuple(hollow), (), tuple(source.table.columns))
+    return ChosenFeatures(tuple(features), left, (), tuple(valueless), (), tuple(source.table.columns))
 
 
 def _name_parts(parts: Mapping[str, str]) -> dict[str, str]:
@@ -192,10 +197,10 @@ def _list_absent(absent: Sequence[str], columns: Iterable[str], most: int = 12) 
 
 
 def _is_number(kind: Any) -> bool:
-    return bool(kind.is_numeric() or kind.is_boolean() or is_hollow(kind))
+    return bool(kind.is_numeric() or kind.is_boolean() or is_valueless(kind))
 
 
-def _refuse_text(source: Source, name: str) -> bool:
+def _refuse_text(source: OpenedTable, name: str) -> bool:
     """True for a column of text without values; for any other that is not a number, an error shows one."""
     column = source.table[name]
     if column.type().is_string():

@@ -125,7 +125,7 @@ def degrade(
                 f"{option('where', value='train+test')} retrains, so it needs {option('train')}. Got none."
             )
         subject.check_clonable()
-    judge = Judge(data, metrics, metric, options, bootstrap, seed)
+    judge = DegradationJudge(data, metrics, metric, options, bootstrap, seed)
     known = weigh_features(subject, importance, trained if trained is not None else data)
     chosen = resolve_features(features, data.feature_names, known, seed)
     held = None if valid is None else as_ranking(valid, "valid")
@@ -150,7 +150,7 @@ def degrade(
 
 
 @dataclass(frozen=True)
-class Tally:
+class DrawTally:
     """What was measured in each draw, the coverage that was left, and what the rankers were worth."""
 
     measured: list[dict[str, Floats]] = field(default_factory=list)
@@ -178,7 +178,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Judge:
+class DegradationJudge:
     """The metrics of predictions on the test data: of each query, or of a callable's one number."""
 
     data: RankingData
@@ -197,13 +197,13 @@ class Judge:
             return {name: np.array([float(self.function(data.y, predictions))])}
         return measure(name_metrics(self.metrics), predictions, data.y, data.offsets, **self.options)
 
-    def note(self, tally: Tally, predictions: Floats) -> None:
+    def note(self, tally: DrawTally, predictions: Floats) -> None:
         """Add one draw; its predictions are kept only where the bootstrap needs them."""
         tally.measured.append(self(predictions))
         if self.function is not None:
             tally.predictions.append(predictions)
 
-    def replicate(self, full: Tally, degraded: Tally) -> dict[str, Floats]:
+    def replicate(self, full: DrawTally, degraded: DrawTally) -> dict[str, Floats]:
         """A callable's losses over resampled events and draws `[bootstrap]`, if they are finite."""
         if self.function is None:
             return {}
@@ -242,14 +242,14 @@ class Run:
     train: RankingData | None
     valid: RankingData | None
     test: RankingData
-    judge: Judge
+    judge: DegradationJudge
     asked: Mapping[str, Any]
     kind: Any
     units: dict[int, Units] = field(default_factory=dict)
 
-    def score_full(self, place: str) -> Tally:
+    def score_full(self, place: str) -> DrawTally:
         """The full data's predictions: of the ranker as it is, or of clones, one for each seed."""
-        tally = Tally()
+        tally = DrawTally()
         if place == "test":
             self.judge.note(tally, self.subject.predict(self.test))
             if all(np.isnan(values).all() for values in tally.measured[0].values()):
@@ -262,9 +262,9 @@ class Run:
             tally.weighed.append(self._weigh(clone, self.train))
         return tally
 
-    def mask_test(self, name: str) -> dict[float, Tally]:
+    def mask_test(self, name: str) -> dict[float, DrawTally]:
         """The ranker on masked test data: for each drop, a tally of all draws."""
-        found = {drop: Tally() for drop in self.asked["drops"]}
+        found = {drop: DrawTally() for drop in self.asked["drops"]}
         asked = [(draw, drop) for draw in range(self.asked["draws"]["test"]) for drop in found]
 
         def mask() -> Iterator[Bools]:
@@ -279,10 +279,10 @@ class Run:
             self.judge.note(found[drop], predictions)
         return found
 
-    def retrain(self, name: str, advance: Callable[[], None]) -> dict[float, Tally]:
+    def retrain(self, name: str, advance: Callable[[], None]) -> dict[float, DrawTally]:
         """Clones that were trained and tested with the feature masked: for each drop, a tally."""
         assert self.train is not None
-        found = {drop: Tally() for drop in self.asked["drops"]}
+        found = {drop: DrawTally() for drop in self.asked["drops"]}
         for drop, tally in found.items():
             for draw in range(self.asked["draws"]["train+test"]):
                 train = self._darken(self.train, name, draw, drop, TRAIN)
@@ -295,7 +295,9 @@ class Run:
                 advance()
         return found
 
-    def summarise(self, name: str, how: str, place: str, drop: float, base: Tally, tally: Tally) -> Effect:
+    def summarise(
+        self, name: str, how: str, place: str, drop: float, base: DrawTally, tally: DrawTally
+    ) -> Effect:
         """One row of the table."""
         units = self._count(self.test)
         covered = units.cover(take_column(self.test.X, self.test._place(name)), self.asked["rule"])

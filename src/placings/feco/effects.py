@@ -59,7 +59,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Loss:
+class CoverageLoss:
     """One cell of the table: what one metric lost when one feature's coverage dropped."""
 
     feature: str
@@ -101,14 +101,16 @@ class Degradation(Shown):
         return tuple(next(iter(self.baseline.values())))
 
     @cached_property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[CoverageLoss, ...]:
         """Holm's correction is over features × drops × metrics, for each `where` by itself."""
-        found: list[Loss] = []
+        found: list[CoverageLoss] = []
         for where in self.baseline:
             found += _judge(self, where, [each for each in self.effects if each.where == where])
         return tuple(found)
 
-    def loss(self, feature: str, drop: float, metric: str | None = None, where: str | None = None) -> Loss:
+    def loss(
+        self, feature: str, drop: float, metric: str | None = None, where: str | None = None
+    ) -> CoverageLoss:
         """One entry of `losses`; the first metric and the first `where` unless named."""
         wanted = (feature, float(drop), metric or self.metrics[0], where or next(iter(self.baseline)))
         for each in self.losses:
@@ -161,7 +163,7 @@ class Degradation(Shown):
             yield tuple(cells)
 
     def to_pandas(self) -> Any:
-        """One row a feature, drop and metric: the fields of `Loss`."""
+        """One row a feature, drop and metric: the fields of `CoverageLoss`."""
         from placings.core import need_library
 
         pandas = need_library("pandas", "Degradation.to_pandas")
@@ -287,7 +289,7 @@ def _pool(spreads: Sequence[float], weights: Floats) -> float:
 # -- tests -----------------------------------------------------------------------------------------
 
 
-def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[Loss]:
+def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[CoverageLoss]:
     if not effects:
         return []
     asked, names = found.settings, found.metrics
@@ -315,7 +317,7 @@ def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[Lo
             mark = (WORSE if lost[i] > 0.0 else BETTER)[0] if sure else ""
             whole = float(means[column])
             losses.append(
-                Loss(
+                CoverageLoss(
                     effect.feature, effect.chosen, where, effect.drop, effect.coverage_before,
                     effect.coverage_after, name, whole, _mean(effect.values[name]), float(lost[i]),
                     100.0 * float(lost[i]) / abs(whole) if whole else float("nan"), float(low[i]),

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.core import BadFile, BadInput, need_library, option, write_json
-from placings.data import Engine, Table, opened
+from placings.data import Backend, Table, opened
 from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, find_step, parse_time
 from placings.feco.choices import check_column
 from placings.feco.rules import LEARNED, find_rules
 from placings.feco.score import Coverage, coverage
-from placings.feco.windows import DAY, Cut, as_second, make_cut, parse_window, read_seconds
+from placings.feco.windows import DAY, Windowing, as_second, make_cut, parse_window, read_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.feco.sampling import Plan
+    from placings.feco.sampling import SamplingPlan
 
 LAYOUT = 1
 NUMBERS = ("coverage", "low", "high", "events", "covered")
@@ -308,7 +308,7 @@ LATE = "7d"
 
 
 @dataclass(frozen=True)
-class History:
+class StoreHistory:
     """A store's folder as it was read: how coverage is counted in it, and when each day was computed."""
 
     path: Path
@@ -341,7 +341,7 @@ class Update:
         return {**vars(self), "computed": [day.isoformat() for day in self.computed]}
 
 
-def open_history(path: str | PathLike[str]) -> History:
+def open_history(path: str | PathLike[str]) -> StoreHistory:
     """The history in a folder, or an error that says how to make one."""
     path = Path(path)
     if not (path / FILE).is_file():
@@ -353,7 +353,7 @@ def open_history(path: str | PathLike[str]) -> History:
         if read["version"] != VERSION:
             raise BadFile(path / FILE, f"has version {read['version']}; this placings knows {VERSION}.")
         done = {str(day): float(mark) for day, mark in read["done"].items()}
-        return History(path, dict(read["counting"]), done)
+        return StoreHistory(path, dict(read["counting"]), done)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadFile(path / FILE, f"cannot be read: {error!r}. Compute the store anew.") from error
 
@@ -375,8 +375,8 @@ def update_history(
     window: str = "1d",
     zone: str | None = None,
     position: str | None = None,
-    sample: Plan | None = None,
-    engine: Engine = None,
+    sample: SamplingPlan | None = None,
+    engine: Backend = None,
     on_day: Callable[[datetime, int], object] | None = None,
     **others: Any,
 ) -> Update:
@@ -444,7 +444,7 @@ def update_history(
         if not chosen:
             chosen = list(found.features)
             counting = {**history.counting, "named": chosen}
-            history = History(home, counting, done)
+            history = StoreHistory(home, counting, done)
         _write(home, history.counting, done)
         computed.append(begin.replace(tzinfo=None))
         notes += [note for note in found.notes if note not in notes and "Windows without" not in note]
@@ -456,7 +456,7 @@ def update_history(
 # -- inside -------------------------------------------------------------------------------------------------
 
 
-def _start_history(home: Path, counting: dict[str, Any]) -> History:
+def _start_history(home: Path, counting: dict[str, Any]) -> StoreHistory:
     """The folder's history, begun if there is none; counting in another way than before is refused."""
     if not (home / FILE).is_file():
         if home.is_file() or (home.is_dir() and any(home.iterdir()) and not (home / STORE).is_file()):
@@ -464,7 +464,7 @@ def _start_history(home: Path, counting: dict[str, Any]) -> History:
         home.mkdir(parents=True, exist_ok=True)
         fresh = {**counting, "named": None}
         _write(home, fresh, {})
-        return History(home, fresh, {})
+        return StoreHistory(home, fresh, {})
     history = open_history(home)
     for name, value in counting.items():
         before = history.counting.get(name)
@@ -483,7 +483,7 @@ def _write(home: Path, counting: Mapping[str, Any], done: Mapping[str, float]) -
     write_text(home / FILE, text + "\n")
 
 
-def _list_days(cut: Cut, first: int, last: int) -> list[tuple[datetime, datetime]]:
+def _list_days(cut: Windowing, first: int, last: int) -> list[tuple[datetime, datetime]]:
     """Begin and end of each day (or longer window) from one second to another, in UTC."""
     many = max(cut.seconds // DAY, 1)
     keys = cut.keys_between(cut.key_of(first), cut.key_of(last))

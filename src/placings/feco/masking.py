@@ -148,7 +148,7 @@ def darken(data: RankingData, dark: Mapping[str, Bools], value: float = 0.0) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class DarkOrder:
     """One draw for one feature: the units in the order in which they go dark.
 
     A share s of n units is the first `⌊s·n + u⌋` of them, with u from [0, 1), spread evenly over the draws:
@@ -163,12 +163,12 @@ class Order:
         return self.units[: int(np.floor(share * len(self.units) + self.extra))]
 
 
-def draw_order(candidates: Bools, seed: int, feature: str, draw: int, part: int = TEST) -> Order:
+def draw_order(candidates: Bools, seed: int, feature: str, draw: int, part: int = TEST) -> DarkOrder:
     """The order of one draw, from the seed, the feature's name, the draw and the part of the data."""
     name = zlib.crc32(feature.encode())
     begin = np.random.default_rng([seed, name, part]).random()
     order = np.random.default_rng([seed, name, part, draw]).permutation(np.flatnonzero(candidates))
-    return Order(order, float((begin + draw * GOLDEN) % 1.0))
+    return DarkOrder(order, float((begin + draw * GOLDEN) % 1.0))
 
 
 def choose_candidates(covered: Bools, of: str) -> Bools:

@@ -36,7 +36,7 @@ from placings.core import (
 from placings.data import RankingData, check_seed
 from placings.evaluation import is_lower_better
 from placings.feco.masking import (
-    Order,
+    DarkOrder,
     Rule,
     Segment,
     Units,
@@ -94,14 +94,14 @@ class Risk(Shown):
     def table(self, format: str = "text", *, top: int | None = 20) -> str:
         """The total and the first `top` features (None: all), with the assumption and the notes below."""
         rows = [self._list_cells(self.total)]
-        struck = [row for row in self.features if row.coverage_after < row.coverage_before]
-        rows += [self._list_cells(row) for row in struck[:top]]
+        affected = [row for row in self.features if row.coverage_after < row.coverage_before]
+        rows += [self._list_cells(row) for row in affected[:top]]
         header = (
             "feature", "coverage", f"{self.metric} lost", f"{self.settings['level']:.0%} interval", "% of it",
         )  # fmt: skip
-        quiet = len(self.features) - len(struck)
+        quiet = len(self.features) - len(affected)
         more = [f"{quiet} of {len(self.features)} features did not fall."] if quiet else []
-        hidden = len(struck) - len(struck[:top])
+        hidden = len(affected) - len(affected[:top])
         more += [f"And {hidden} more, of less loss."] if hidden else []
         whole = f"{self.metric} of {self.settings['reference']} with full coverage: {format_mean(self.full)}."
         return render_grid(Grid(header, tuple(rows), (whole, *more, self.assumption, *self.notes)), format)
@@ -168,7 +168,7 @@ class Case:
     parts: tuple[Part, ...]
 
     @property
-    def is_struck(self) -> bool:
+    def is_affected(self) -> bool:
         return any(part.share > 0.0 and part.covered.any() for part in self.parts)
 
     @property
@@ -457,17 +457,17 @@ def estimate_risk(
     cases, notes = find_cases(
         reference, units, segments, columns, today, usual, features, rule, skip_noise=skip_noise
     )
-    bench = _Bench(Subject(ranker), reference, units, judge, fill, seed, draws, jointly == "together")
-    struck = [case for case in cases if case.is_struck]
+    meter = _LossMeter(Subject(ranker), reference, units, judge, fill, seed, draws, jointly == "together")
+    affected = [case for case in cases if case.is_affected]
     losses: dict[str, Floats] = {}
-    with show_progress("coverage at risk", len(struck) + 1, wanted=progress, keep=True) as bar:
-        for case in struck:
-            losses[case.feature] = bench.lose(case, case.parts)
+    with show_progress("coverage at risk", len(affected) + 1, wanted=progress, keep=True) as bar:
+        for case in affected:
+            losses[case.feature] = meter.lose(case, case.parts)
             bar.advance()
-        joint = bench.lose_all(struck, losses)
+        joint = meter.lose_all(affected, losses)
         bar.advance()
-    replicates = _replicate(struck, losses, joint, bench, bootstrap, level)
-    whole = float(mean_known(bench.full[:, None])[0])
+    replicates = _replicate(affected, losses, joint, meter, bootstrap, level)
+    whole = float(mean_known(meter.full[:, None])[0])
     rows = []
     for case in cases:
         lost = losses.get(case.feature)
@@ -475,7 +475,7 @@ def estimate_risk(
         rows.append(_expose(case.feature, lost, ends, whole, case.coverage, case.left))
     rows.sort(key=lambda row: -row.lost)
     total = _expose(TOTAL, joint, replicates.get(TOTAL, (0.0, 0.0)), whole, math.nan, math.nan)
-    frame = _list_segments(cases, columns, losses, bench)
+    frame = _list_segments(cases, columns, losses, meter)
     settings = {
         "by": columns, "unit": unit, "rule": rule, "value": fill, "jointly": jointly, "draws": draws,
         "skip_noise": skip_noise, "bootstrap": bootstrap, "level": level, "random_state": seed,
@@ -484,7 +484,7 @@ def estimate_risk(
     return Risk(str(judge), whole, tuple(rows), total, frame, _assume(settings), tuple(notes), settings)
 
 
-class _Bench:
+class _LossMeter:
     """The reference set under masks: losses of each query, averaged over the draws."""
 
     def __init__(
@@ -508,12 +508,12 @@ class _Bench:
                 gone[self._order(case, part, draw).first(part.share)] = True
         return np.asarray(gone[self.units.of_row])
 
-    def _order(self, case: Case, part: Part, draw: int) -> Order:
+    def _order(self, case: Case, part: Part, draw: int) -> DarkOrder:
         key = "/".join(map(str, part.key))
         if not self.together:
             return draw_order(part.covered, self.seed, f"{case.feature}/{key}", draw)
         common = draw_order(part.chosen, self.seed, f"/{key}", draw)
-        return Order(common.units[part.covered[common.units]], common.extra)
+        return DarkOrder(common.units[part.covered[common.units]], common.extra)
 
     def lose(self, case: Case, parts: Sequence[Part]) -> Floats:
         """What each query loses `[queries]` when these parts of one feature go dark."""
@@ -544,7 +544,7 @@ class _Bench:
 
 
 def _replicate(
-    cases: Sequence[Case], losses: dict[str, Floats], joint: Floats | None, bench: _Bench, bootstrap: int,
+    cases: Sequence[Case], losses: dict[str, Floats], joint: Floats | None, meter: _LossMeter, bootstrap: int,
     level: float,
 ) -> dict[str, tuple[float, float]]:  # fmt: skip
     """Ends of the intervals, of each feature and the total.
@@ -556,12 +556,12 @@ def _replicate(
         return {}
     if not bootstrap:
         return dict.fromkeys([*losses, TOTAL], (math.nan, math.nan))
-    scored = ~np.isnan(bench.full)
+    scored = ~np.isnan(meter.full)
     matrix = np.stack([*losses.values(), joint], axis=1)[scored]
     weights = np.maximum([float(mean_known(losses[case.feature][:, None])[0]) for case in cases], 0.0)
-    rng = np.random.default_rng([bench.seed, 3])
+    rng = np.random.default_rng([meter.seed, 3])
     means: list[Floats] = []
-    for counts in draw_counts(bench.data.n_queries, bootstrap, [bench.seed, STREAM]):
+    for counts in draw_counts(meter.data.n_queries, bootstrap, [meter.seed, STREAM]):
         drawn = counts[:, scored]
         sums = drawn @ matrix / np.maximum(drawn.sum(axis=1, keepdims=True), 1.0)  # [draws, features + 1]
         factors = np.stack([case.rescale(counts, rng) for case in cases], axis=1)  # [draws, features]
@@ -580,18 +580,18 @@ def _expose(
 
 
 def _list_segments(
-    cases: Sequence[Case], columns: Sequence[str], losses: dict[str, Floats], bench: _Bench
+    cases: Sequence[Case], columns: Sequence[str], losses: dict[str, Floats], meter: _LossMeter
 ) -> list[dict[str, Any]]:
     """One record a feature and segment: coverages, the masked share, and its part of the loss."""
-    scored = max(int((~np.isnan(bench.full)).sum()), 1)
+    scored = max(int((~np.isnan(meter.full)).sum()), 1)
     rows = []
     for case in cases:
         for part in case.parts:
             lost = 0.0
-            if part.share > 0.0 and bench.units.kind == "event":
+            if part.share > 0.0 and meter.units.kind == "event":
                 lost = float(np.nansum(losses[case.feature][part.chosen])) / scored
             elif part.share > 0.0:  # a query may have rows of several segments: mask this one alone
-                lost = float(np.nansum(bench.lose(case, [part]))) / scored
+                lost = float(np.nansum(meter.lose(case, [part]))) / scored
             rows.append(
                 {
                     "feature": case.feature,

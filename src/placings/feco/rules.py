@@ -15,7 +15,7 @@ from placings.core import MANIFEST, BadBundle, BadFile, BadInput, UnknownName, f
 from placings.data import COVERAGE_RULES
 
 if TYPE_CHECKING:
-    from placings.data import Source
+    from placings.data import OpenedTable
 
 Rule: TypeAlias = str | float
 NON_ZERO = "non_zero"
@@ -95,7 +95,7 @@ def describe_rule(rule: Rule, threshold: float | None = None) -> str:
 # -- thresholds -----------------------------------------------------------------------------------------
 
 
-def learn_thresholds(source: Source, table: Any, rules: Mapping[str, Rule]) -> dict[str, float]:
+def learn_thresholds(source: OpenedTable, table: Any, rules: Mapping[str, Rule]) -> dict[str, float]:
     """The mean or median of the present values of each feature whose rule asks for it.
 
     Means are one pass for all; exact medians hold their columns, so they are taken eight at a time. A mean
@@ -141,12 +141,12 @@ def learn_thresholds(source: Source, table: Any, rules: Mapping[str, Rule]) -> d
 def as_numeric(column: Any) -> Any:
     """A column as something to compare with numbers; None for one of no type, which has no value."""
     kind = column.type()
-    if is_hollow(kind):
+    if is_valueless(kind):
         return None
     return column.cast("int8") if kind.is_boolean() else column
 
 
-def is_hollow(kind: Any) -> bool:
+def is_valueless(kind: Any) -> bool:
     """Whether a column has no type because it has no value."""
     return bool(kind.is_null() or (kind.is_unknown() and "NULL" in str(kind)))
 

@@ -12,7 +12,7 @@ COMMAND = "placings coverage runbook"
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunbookEntry:
     """What an alert means, and what to do, step by step; `**bold**` and `` `code` `` as in Markdown."""
 
     title: str
@@ -29,8 +29,8 @@ class Entry:
         return "\n".join(lines)
 
 
-ENTRIES: Mapping[str, Entry] = {
-    "severe-drop": Entry(
+ENTRIES: Mapping[str, RunbookEntry] = {
+    "severe-drop": RunbookEntry(
         "A severe drop",
         "A feature lost about 20 points or more in a segment, and it was flagged in its own window. "
         "Rankers fill the gap with zero and order by what is left.",
@@ -51,7 +51,7 @@ ENTRIES: Mapping[str, Entry] = {
             "training data.",
         ),
     ),
-    "mild-drop": Entry(
+    "mild-drop": RunbookEntry(
         "A mild drop",
         "A few points in three of four windows. Less urgent, and more often a slow change than a break.",
         (
@@ -66,7 +66,7 @@ ENTRIES: Mapping[str, Entry] = {
             "that the baseline begins anew.",
         ),
     ),
-    "no-data": Entry(
+    "no-data": RunbookEntry(
         "No data",
         "A segment that usually has events has almost none. Nothing is known about its features; they"
         " may be fine.",
@@ -80,7 +80,7 @@ ENTRIES: Mapping[str, Entry] = {
             "Only one feature has no data: its column is missing from the log. Ask who writes it.",
         ),
     ),
-    "mix-shift": Entry(
+    "mix-shift": RunbookEntry(
         "A shift in the mix",
         "Overall coverage fell, but hardly within the segments: more of the events are of segments "
         "that have the feature less often.",
@@ -92,7 +92,7 @@ ENTRIES: Mapping[str, Entry] = {
             "If a new region or a new kind of item grows, follow its cold start (`trace_launch`).",
         ),
     ),
-    "overall-drop": Entry(
+    "overall-drop": RunbookEntry(
         "An overall drop",
         "Overall coverage surely fell, and the mix of segments explains at most three quarters of it."
         " Within the segments there is a loss too, but by itself it is too small, or too uncertain, "
@@ -108,7 +108,7 @@ ENTRIES: Mapping[str, Entry] = {
 }
 
 
-def find_entry(name: str) -> Entry:
+def find_entry(name: str) -> RunbookEntry:
     """The entry of this name."""
     if name not in ENTRIES:
         raise UnknownName("entry of the runbook", name, ENTRIES)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, Cell, Floats, Grid, Shown, UnknownName, render_grid
-from placings.data import Engine, Source, Table, open_source, opened
+from placings.core import BadInput, Cell, Floats, Grid, Shown, UnknownName, keep_old_names, render_grid
+from placings.data import Backend, OpenedTable, Table, open_source, opened
 from placings.feco.choices import check_column, choose_features
 from placings.feco.rules import covered_where, find_rules, learn_thresholds
 from placings.feco.score import gather_events, parse_within
-from placings.feco.windows import DAY, Cut, as_second, make_cut, read_seconds
+from placings.feco.windows import DAY, Windowing, as_second, make_cut, read_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ WAYS = ("systematic", "random", "stratified")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplingPlan:
     """How many events of a day are looked at, and which.
 
     - "systematic", as the paper does: `windows` windows of `window_minutes`, evenly spaced over the day
@@ -94,12 +94,12 @@ class Plan:
 
 def sample_events(
     table: Table,
-    plan: Plan | None = None,
+    plan: SamplingPlan | None = None,
     *,
     time: str,
     event: str,
     zone: str | None = None,
-    engine: Engine = None,
+    engine: Backend = None,
 ) -> Any:
     """The rows of the sampled events, as an Ibis table with the columns of `table`.
 
@@ -117,10 +117,12 @@ def sample_events(
     source = open_source(table, engine)
     for name, part in ((time, "time"), (event, "event")):
         check_column(source, name, part)
-    return pick_events(source.table, plan or Plan(), time=time, event=event, zone=zone, source=source)
+    return pick_events(source.table, plan or SamplingPlan(), time=time, event=event, zone=zone, source=source)
 
 
-def pick_events(rows: Any, plan: Plan, *, time: str, event: str, zone: str | None, source: Source) -> Any:
+def pick_events(
+    rows: Any, plan: SamplingPlan, *, time: str, event: str, zone: str | None, source: OpenedTable
+) -> Any:
     """`sample_events` of an Ibis table that is open already."""
     seconds = read_seconds(rows[time])
     _refuse_ids(rows[event])
@@ -133,7 +135,7 @@ def pick_events(rows: Any, plan: Plan, *, time: str, event: str, zone: str | Non
     return rows.semi_join(picked.select(picked.event), rows[event] == picked.event)
 
 
-def find_days(rows: Any, seconds: Any, zone: str | None, source: Source) -> Cut:
+def find_days(rows: Any, seconds: Any, zone: str | None, source: OpenedTable) -> Windowing:
     """Days in a zone, for the time that the rows span."""
     if zone is None or zone == "UTC":
         return make_cut("1d", zone, None)
@@ -141,7 +143,7 @@ def find_days(rows: Any, seconds: Any, zone: str | None, source: Source) -> Cut:
     return make_cut("1d", zone, None if ends.isna().any() else (int(ends["first"]), int(ends["last"])))
 
 
-def take_events(events: Any, plan: Plan, days: Cut) -> Any:
+def take_events(events: Any, plan: SamplingPlan, days: Windowing) -> Any:
     """The events that a plan takes, of a table with `event`, `first` (seconds) and `stratum0`, …"""
     import ibis
 
@@ -176,10 +178,10 @@ def take_events(events: Any, plan: Plan, days: Cut) -> Any:
     return ranked.filter(ranked._rank < limit)
 
 
-def check_plans(plans: Sequence[Plan] | Plan) -> tuple[Plan, ...]:
+def check_plans(plans: Sequence[SamplingPlan] | SamplingPlan) -> tuple[SamplingPlan, ...]:
     """One plan or several; anything else is refused."""
-    given = (plans,) if isinstance(plans, Plan) else tuple(plans)
-    if not given or not all(isinstance(plan, Plan) for plan in given):
+    given = (plans,) if isinstance(plans, SamplingPlan) else tuple(plans)
+    if not given or not all(isinstance(plan, SamplingPlan) for plan in given):
         raise BadInput(f"plans must be Plan values, at least one. Got {plans!r}.")
     return given
 
@@ -211,7 +213,7 @@ class PlanErrors(Shown):
     """
 
     frame: pd.DataFrame
-    plans: tuple[Plan, ...]
+    plans: tuple[SamplingPlan, ...]
     day: str
     events: int
     draws: int
@@ -263,7 +265,7 @@ def plan_errors(
     *,
     time: str,
     event: str,
-    plans: Sequence[Plan] | Plan | None = None,
+    plans: Sequence[SamplingPlan] | SamplingPlan | None = None,
     draws: int = 5,
     day: Any = None,
     zone: str | None = None,
@@ -273,7 +275,7 @@ def plan_errors(
     label: str | None = None,
     ignore: Iterable[str] = (),
     bundle: Any = None,
-    engine: Engine = None,
+    engine: Backend = None,
 ) -> PlanErrors:
     """The error of sampling plans on one day of a log, for each feature.
 
@@ -302,7 +304,7 @@ def plan_errors(
         if unit.within == "rows":
             raise BadInput("within must be 'any', 'all' or a number of rows here: a sample is of events.")
         chosen = choose_features(source, features, parts, bundle=bundle, ignore=ignore)
-        names = [name for name in chosen.features if name not in chosen.hollow]
+        names = [name for name in chosen.features if name not in chosen.valueless]
         rows, seconds = source.table, read_seconds(source.table[time])
         rules = find_rules(rule, rows.columns)
         limits = learn_thresholds(source, rows, {name: rules[name] for name in names})
@@ -318,13 +320,13 @@ def plan_errors(
             return _measure(source, held, days, tried, names, strata, draws, on, count, notes, plans is None)
 
 
-def default_plans() -> tuple[Plan, ...]:
+def default_plans() -> tuple[SamplingPlan, ...]:
     """The plans that are tried when none is named."""
-    return tuple(Plan(windows, 10, events) for windows in WINDOWS for events in PER_WINDOW)
+    return tuple(SamplingPlan(windows, 10, events) for windows in WINDOWS for events in PER_WINDOW)
 
 
 def _take_day(
-    source: Source, events: Any, days: Cut, day: Any, zone: str | None
+    source: OpenedTable, events: Any, days: Windowing, day: Any, zone: str | None
 ) -> tuple[Any, str, int, tuple[str, ...]]:
     number, _ = days.split(events["first"])
     held = events.mutate(_on=number)
@@ -347,10 +349,10 @@ def _take_day(
 
 
 def _measure(
-    source: Source,
+    source: OpenedTable,
     events: Any,
-    days: Cut,
-    plans: Sequence[Plan],
+    days: Windowing,
+    plans: Sequence[SamplingPlan],
     names: Sequence[str],
     strata: Sequence[str],
     draws: int,
@@ -391,7 +393,7 @@ def _measure(
     return PlanErrors(pd.concat(parts, ignore_index=True), tuple(kept), on, count, draws, notes)
 
 
-def _ask_shares(source: Source, events: Any, width: int) -> tuple[int, Floats]:
+def _ask_shares(source: OpenedTable, events: Any, width: int) -> tuple[int, Floats]:
     """How many events, and the share of them in which each feature is covered (NaN without events)."""
     sums = {f"c{n}": events[f"covered{n}"].cast("int64").sum() for n in range(width)}
     row = source.ask(events.aggregate(events=events.count(), **sums)).iloc[0]
@@ -409,3 +411,6 @@ def _name_day(number: int) -> str:
 def _list_days(numbers: Any) -> str:
     shown = [_name_day(int(number)) for number in numbers]
     return f"{shown[0]} to {shown[-1]}" if len(shown) > 1 else shown[0]
+
+
+__getattr__ = keep_old_names(__name__, {"Plan": "SamplingPlan"})

@@ -26,8 +26,8 @@ from placings.core import (
     render_grid,
     wilson_interval,
 )
-from placings.data import Engine, Source, Table, opened
-from placings.feco.choices import Choice, check_column, choose_features
+from placings.data import Backend, OpenedTable, Table, opened
+from placings.feco.choices import ChosenFeatures, check_column, choose_features
 from placings.feco.rules import (
     LEARNED,
     Rule,
@@ -37,12 +37,12 @@ from placings.feco.rules import (
     find_rules,
     learn_thresholds,
 )
-from placings.feco.windows import Cut, as_second, make_cut, parse_window, read_seconds
+from placings.feco.windows import Windowing, as_second, make_cut, parse_window, read_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placings.feco.sampling import Plan
+    from placings.feco.sampling import SamplingPlan
 
 WITHIN = ("any", "all", "rows")
 
@@ -105,7 +105,7 @@ def count_covered(
     *,
     by: Sequence[str],
     seconds: Any = None,
-    cut: Cut | None = None,
+    cut: Windowing | None = None,
     signed: Mapping[int, Any] | None = None,
 ) -> Any:
     """The counts as one Ibis aggregate.
@@ -171,7 +171,9 @@ def _gather(
     return table.group_by(event=table[unit.event], **keys).aggregate(**facts)
 
 
-def _count_events(gathered: Any, unit: Unit, keys: Mapping[str, Any], cut: Cut | None, width: int) -> Any:
+def _count_events(
+    gathered: Any, unit: Unit, keys: Mapping[str, Any], cut: Windowing | None, width: int
+) -> Any:
     event = gathered.event
     lost = event.isnull() | event.isnan() if event.type().is_floating() else event.isnull()
     groups = {name: gathered[name] for name in keys} | {"lost": lost}
@@ -219,7 +221,7 @@ NO_SEGMENT = "(none)"
 
 
 @dataclass(frozen=True)
-class Tally:
+class CoverageTally:
     """The coverage frame, and the notes and warnings on how it came to be."""
 
     frame: pd.DataFrame
@@ -234,12 +236,12 @@ def build_coverage(
     answer: pd.DataFrame,
     features: Sequence[str],
     by: Sequence[str],
-    cut: Cut | None,
+    cut: Windowing | None,
     *,
     clustered: bool,
     ends: tuple[int | None, int | None] = (None, None),
     level: float = 0.95,
-) -> Tally:
+) -> CoverageTally:
     """The coverage frame of what `count_covered` answered.
 
     Columns: `feature`, the segments, `window` (start, UTC, without a zone; only with a cut), `coverage`,
@@ -285,7 +287,7 @@ def build_coverage(
     totals = np.array([_numbers(answer[f"covered{place}"]).sum() for place in range(len(features))])
     if not events.sum():
         warned.append("There is no event to count: every coverage is unknown (NaN).")
-    return Tally(pd.DataFrame(columns), tuple(notes), tuple(warned), totals, lowest, first)
+    return CoverageTally(pd.DataFrame(columns), tuple(notes), tuple(warned), totals, lowest, first)
 
 
 def _share(
@@ -311,7 +313,7 @@ def _numbers(column: Any) -> Floats:
     return np.nan_to_num(np.asarray(pd.to_numeric(column), dtype=np.float64))
 
 
-def _drop_lost(answer: pd.DataFrame, cut: Cut | None) -> tuple[pd.DataFrame, list[str]]:
+def _drop_lost(answer: pd.DataFrame, cut: Windowing | None) -> tuple[pd.DataFrame, list[str]]:
     warned = []
     if "lost" in answer:
         lost = answer["lost"].astype(bool)
@@ -355,7 +357,7 @@ def _name_missing(column: Any) -> Any:
 
 
 def _fill(
-    answer: pd.DataFrame, keys: Sequence[str], cut: Cut, ends: tuple[int | None, int | None], width: int
+    answer: pd.DataFrame, keys: Sequence[str], cut: Windowing, ends: tuple[int | None, int | None], width: int
 ) -> tuple[pd.DataFrame, list[str]]:
     """Rows without events for windows that a segment lacks, and which windows nobody has."""
     import pandas as pd
@@ -564,10 +566,10 @@ def coverage(
     ignore: Iterable[str] = (),
     bundle: Any = None,
     reference: Table | None = None,
-    sample: Plan | None = None,
+    sample: SamplingPlan | None = None,
     level: float = 0.95,
     absent: str = "error",
-    engine: Engine = None,
+    engine: Backend = None,
 ) -> Coverage:
     """FeCo of each feature: the share of events in which it is covered, with an interval.
 
@@ -589,7 +591,7 @@ def coverage(
     - `time`, `window`, `zone`: windows of "10m", "1h", "1d", "1w" …; an event's time is that of its first
       row. Naive times are UTC. `zone` says where days begin. `since` and `until` (not included) keep
       rows of that time, and have windows without events said.
-    - `sample`: a `Plan`; only the events that it picks are counted.
+    - `sample`: a `SamplingPlan`; only the events that it picks are counted.
     - `absent`: a named feature that is no column of the table is an "error", or counts as "dark", covered
       in no event. If none is a column, nor any other column is named, it is an error in any case.
 
@@ -627,14 +629,14 @@ def coverage(
             nowhere
             if name in chosen.absent
             else rows[name].notnull()
-            if name in chosen.hollow
+            if name in chosen.valueless
             else covered_where(rows[name], one, thresholds.get(name))
             for name, one in rules.items()
         ]
         positive = [
             n
             for n, name in enumerate(rules)
-            if name in there and rules[name] == "positive" and name not in chosen.hollow
+            if name in there and rules[name] == "positive" and name not in chosen.valueless
         ]
         signed = {n: as_numeric(rows[chosen.features[n]]) for n in positive}
         asked = count_covered(
@@ -654,7 +656,7 @@ def coverage(
 # -- the parts of columns -----------------------------------------------------------------------------
 
 
-def _name_segments(source: Source, by: Any, position: str | None) -> tuple[str, ...]:
+def _name_segments(source: OpenedTable, by: Any, position: str | None) -> tuple[str, ...]:
     names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
     if position is not None:  # by="position" means the column that plays it
         names = tuple(position if n == "position" and n not in source.table.columns else n for n in names)
@@ -670,7 +672,7 @@ def _name_segments(source: Source, by: Any, position: str | None) -> tuple[str, 
 
 
 def _name_parts(
-    source: Source,
+    source: OpenedTable,
     event: str | None,
     time: str | None,
     segments: Sequence[str],
@@ -695,7 +697,7 @@ def _name_parts(
     return parts
 
 
-def _refuse_position(tally: Tally, unit: Unit) -> None:
+def _refuse_position(tally: CoverageTally, unit: Unit) -> None:
     if unit.top is not None and tally.first_position < 1:
         raise BadInput(
             f"position must count from 1, the first row shown. Got {tally.first_position:g} in column "
@@ -706,7 +708,7 @@ def _refuse_position(tally: Tally, unit: Unit) -> None:
 # -- rows and time --------------------------------------------------------------------------------------
 
 
-def _keep_rows(source: Source, time: str | None, since: Any, until: Any, zone: str | None) -> Any:
+def _keep_rows(source: OpenedTable, time: str | None, since: Any, until: Any, zone: str | None) -> Any:
     import ibis
 
     rows = source.table
@@ -735,8 +737,8 @@ def _keep_rows(source: Source, time: str | None, since: Any, until: Any, zone: s
 
 
 def _cut_time(
-    source: Source, rows: Any, time: str | None, window: str, zone: str | None
-) -> tuple[Cut | None, Any]:
+    source: OpenedTable, rows: Any, time: str | None, window: str, zone: str | None
+) -> tuple[Windowing | None, Any]:
     if time is None:
         if zone is not None:
             make_cut(window, zone, None)
@@ -750,7 +752,12 @@ def _cut_time(
 
 
 def _take_sample(
-    rows: Any, sample: Plan, time: str | None, event: str | None, zone: str | None, source: Source
+    rows: Any,
+    sample: SamplingPlan,
+    time: str | None,
+    event: str | None,
+    zone: str | None,
+    source: OpenedTable,
 ) -> Any:
     from placings.feco.sampling import pick_events
 
@@ -765,7 +772,7 @@ def _take_sample(
 
 
 def _find_thresholds(
-    source: Source, rows: Any, rules: Mapping[str, Rule], reference: Table | None, engine: Engine
+    source: OpenedTable, rows: Any, rules: Mapping[str, Rule], reference: Table | None, engine: Backend
 ) -> dict[str, float]:
     learned = {name: rule for name, rule in rules.items() if rule in LEARNED}
     if not learned:
@@ -779,7 +786,7 @@ def _find_thresholds(
 
 
 def _describe_dark(
-    source: Source, rows: Any, choice: Choice, rules: Mapping[str, Rule], tally: Tally
+    source: OpenedTable, rows: Any, choice: ChosenFeatures, rules: Mapping[str, Rule], tally: CoverageTally
 ) -> list[str]:
     """Which features that are covered nowhere have no value at all; their columns alone are read again."""
     if not tally.frame["events"].any():
@@ -792,14 +799,16 @@ def _describe_dark(
     asked = {
         f"v{n}": covered_where(rows[name], "non_null").cast("int8").max()
         for n, name in enumerate(dark)
-        if rules[name] != "non_null" and name not in choice.hollow
+        if rules[name] != "non_null" and name not in choice.valueless
     }
     found: Any = source.ask(rows.aggregate(**asked)).iloc[0] if asked else {}
-    hollow = [name for n, name in enumerate(dark) if f"v{n}" not in asked or not _is_true(found[f"v{n}"])]
-    seen = [name for name in dark if name not in hollow]
+    valueless = [name for n, name in enumerate(dark) if f"v{n}" not in asked or not _is_true(found[f"v{n}"])]
+    seen = [name for name in dark if name not in valueless]
     said = []
-    if hollow:
-        said.append(f"Without a single value (NULL or NaN everywhere): {', '.join(map(repr, hollow[:20]))}.")
+    if valueless:
+        said.append(
+            f"Without a single value (NULL or NaN everywhere): {', '.join(map(repr, valueless[:20]))}."
+        )
     if seen:
         said.append(f"With values, but covered nowhere: {', '.join(map(repr, seen[:20]))}.")
     return said
@@ -810,21 +819,21 @@ def _is_true(value: Any) -> bool:
 
 
 def _finish(
-    source: Source,
-    choice: Choice,
+    source: OpenedTable,
+    choice: ChosenFeatures,
     rules: Mapping[str, Rule],
     thresholds: Mapping[str, float],
     segments: tuple[str, ...],
     unit: Unit,
-    cut: Cut | None,
+    cut: Windowing | None,
     window: str,
     level: float,
-    tally: Tally,
+    tally: CoverageTally,
     dark: Sequence[str],
 ) -> Coverage:
     frame, features, left = tally.frame, choice.features, dict(choice.left_out)
     totals = dict(zip(features, tally.totals, strict=True))
-    text = [name for name in choice.hollow if totals[name]]
+    text = [name for name in choice.valueless if totals[name]]
     if text:  # CSV: it has values, so it is text and no feature
         features = tuple(name for name in features if name not in text)
         left |= dict.fromkeys(text, "text")

@@ -25,7 +25,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Cut:
+class Windowing:
     """Windows of `seconds`, days beginning at midnight in `zone`; built by `make_cut`.
 
     `shifts` are the seconds at which the zone's offset changes and `offsets` the offsets before, between
@@ -86,7 +86,7 @@ class Cut:
         return day * DAY - self.midnights[bisect_right(self.days, day)]
 
 
-def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Cut:
+def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Windowing:
     """The cut of a window such as "1d" for data within `span` (seconds; only a zone needs it).
 
     >>> cut = make_cut("1d", "Europe/Berlin", (1711753200, 1712008800))
@@ -96,7 +96,7 @@ def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Cut
     seconds = parse_window(window)
     if zone is None or zone == "UTC" or span is None:
         need_zone(zone or "UTC")
-        return Cut(seconds, zone or "UTC")
+        return Windowing(seconds, zone or "UTC")
     clock = need_zone(zone)
     first, last = span[0] // DAY - 2, span[1] // DAY + 3
     shifts, offsets = _find_shifts(clock, first * DAY, last * DAY)
@@ -107,7 +107,7 @@ def make_cut(window: str, zone: str | None, span: tuple[int, int] | None) -> Cut
         if offset != midnights[-1]:
             days.append(day)
             midnights.append(offset)
-    return Cut(seconds, zone, tuple(shifts), tuple(offsets), tuple(days), tuple(midnights))
+    return Windowing(seconds, zone, tuple(shifts), tuple(offsets), tuple(days), tuple(midnights))
 
 
 def parse_window(window: str, name: str = "window") -> int:

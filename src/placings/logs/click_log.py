@@ -31,9 +31,9 @@ from placings.core import (
 from placings.data import (
     PARQUET,
     SAVED_INDEX,
-    Engine,
+    Backend,
+    OpenedTable,
     RankingData,
-    Source,
     Table,
     as_arrow,
     as_paths,
@@ -113,7 +113,7 @@ class ClickLog:
         cls,
         path: str | PathLike[str] | Sequence[str | PathLike[str]],
         *,
-        engine: Engine = None,
+        engine: Backend = None,
         count_positions: bool = True,
     ) -> ClickLog:
         """The log in files: parquet, JSONL or CSV; one file, a folder of parts, a glob or a list of them.
@@ -136,14 +136,14 @@ class ClickLog:
             raise
 
     @classmethod
-    def _of(cls, source: Source | None, **rest: Any) -> ClickLog:
+    def _of(cls, source: OpenedTable | None, **rest: Any) -> ClickLog:
         log = cls.__new__(cls)
         log._set(source, **rest)
         return log
 
     @classmethod
     def _of_join(
-        cls, source: Source, table: Any, apart: Any, report: JoinReport, stack: ExitStack
+        cls, source: OpenedTable, table: Any, apart: Any, report: JoinReport, stack: ExitStack
     ) -> ClickLog:
         """The rows of a join, on the backend that made them; `stack` frees what it holds."""
         opened = _check_table(replace(source, table=table), count_positions=False)
@@ -151,7 +151,7 @@ class ClickLog:
 
     def _set(
         self,
-        source: Source | None,
+        source: OpenedTable | None,
         *,
         frame: pd.DataFrame | None = None,
         apart: Any = None,
@@ -380,7 +380,7 @@ class ClickLog:
         ]
         return tuple(self._of(replace(source, table=table, own=False), parent=self) for table in tables)
 
-    def _open(self) -> Source:
+    def _open(self) -> OpenedTable:
         """The backend, if it is still there."""
         log: ClickLog | None = self
         while log is not None:
@@ -421,7 +421,7 @@ class ClickLog:
         with write_atomically(path) as part, told_as_ours(source.name):
             source.backend.to_parquet(expression, str(part))
 
-    def _write_folder(self, source: Source, expression: Any, path: Path) -> None:
+    def _write_folder(self, source: OpenedTable, expression: Any, path: Path) -> None:
         """Spark writes a folder; it appears whole, in the place of what was there."""
         if not path.parent.is_dir():
             raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
@@ -542,7 +542,7 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
     return _sort_rows(frame)
 
 
-def _check_table(source: Source, count_positions: bool) -> Source:
+def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
     """The same of a table on a backend, which is asked only where a type does not tell."""
     import ibis
 
@@ -578,7 +578,7 @@ def _check_table(source: Source, count_positions: bool) -> Source:
     return replace(source, table=table.mutate(**changed) if changed else table)
 
 
-def _refuse_wrong(source: Source, rules: Mapping[str, Any]) -> None:
+def _refuse_wrong(source: OpenedTable, rules: Mapping[str, Any]) -> None:
     """Refuse the first row that a rule finds, with its value."""
     for name, wrong in rules.items():
         rows = source.ask(source.table.filter(wrong).select(name).limit(1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from placings.data import Source
+from placings.data import OpenedTable
 from placings.logs.schema import SEARCH, Layout, take_columns, take_item
 
 KEYS = ("search_id", "time")
@@ -20,7 +20,7 @@ FATES = (*USED, "early", "late", "not_in_list", "orphaned")
 # -- searches -------------------------------------------------------------------------------------------
 
 
-def gather_entries(source: Source, layout: Layout) -> Any:
+def gather_entries(source: OpenedTable, layout: Layout) -> Any:
     """What the log has of each search: its columns and the `size` of its list; flat rows are put together."""
     taken = take_columns(source, SEARCH, need=())
     table = source.table
@@ -78,7 +78,7 @@ def _pick(column: Any) -> Any:
 # -- items ----------------------------------------------------------------------------------------------
 
 
-def open_items(source: Source, layout: Layout) -> Any:
+def open_items(source: OpenedTable, layout: Layout) -> Any:
     """`search_id`, `time` and the list `results` of each entry; of a flat log the rows."""
     taken = take_columns(source, {name: SEARCH[name] for name in KEYS}, need=())
     if layout.nested:
@@ -86,7 +86,7 @@ def open_items(source: Source, layout: Layout) -> Any:
     return source.table.select(**taken, **take_item(source, source.table, layout))
 
 
-def spread_items(source: Source, base: Any, layout: Layout, *, numbered: bool = False) -> Any:
+def spread_items(source: OpenedTable, base: Any, layout: Layout, *, numbered: bool = False) -> Any:
     """One row for each item of each list, beside the other columns of `base`.
 
     With `numbered`, items without a position get one: the place in the list, or in a flat log the places

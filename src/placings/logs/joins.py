@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option
-from placings.data import Engine, Source, Table
+from placings.data import Backend, OpenedTable, Table
 from placings.logs import join_expressions as joins
 from placings.logs.chains import judge_searches, mark_chains
 from placings.logs.click_log import ClickLog
@@ -52,7 +52,7 @@ class JoinSteps:
 
     def __init__(
         self,
-        source: Source,
+        source: OpenedTable,
         layout: Layout,
         stack: ExitStack,
         grades: Mapping[str, float],
@@ -64,7 +64,7 @@ class JoinSteps:
         self.base = joins.open_items(source, layout)
         self.counts: dict[str, Any] = {}
 
-    def read(self, done: Source) -> None:
+    def read(self, done: OpenedTable) -> None:
         """Searches and their chains, the fate of actions, labels, outcomes."""
         entries = self._hold(joins.gather_entries(self.source, self.layout))
         chained = mark_chains(joins.gather_heads(entries), gap=self.seconds["gap"], edits=self.edits)
@@ -104,7 +104,7 @@ class JoinSteps:
         rows = rows.left_join(self.labels, ["search_id", "item_id"]).drop("search_id_right", "item_id_right")
         return rows.mutate(label=ibis.coalesce(rows.label, zero))
 
-    def report(self, table: Any, settings: Mapping[str, Any], done: Source) -> JoinReport:
+    def report(self, table: Any, settings: Mapping[str, Any], done: OpenedTable) -> JoinReport:
         """All counts: what is in the rows is counted there, what is not where it was left out."""
         entries, actions = self.counts["entries"], self.counts["actions"]
         made = self._ask(self._count_rows(table))
@@ -215,7 +215,7 @@ def join_logs(
     actions: Table,
     *,
     grades: Mapping[str, float] | None = None,
-    engine: Engine = None,
+    engine: Backend = None,
     group: str = "search",
     unsuccessful: str = "report",
     snapshots: Table | None = None,
@@ -294,7 +294,7 @@ def join_logs(
         raise
 
 
-def _open(searches: Table, engine: Engine, memory: str | None, stack: ExitStack) -> Source:
+def _open(searches: Table, engine: Backend, memory: str | None, stack: ExitStack) -> OpenedTable:
     source = open_log(searches, "searches", engine)
     if source.own:
         stack.callback(source.backend.disconnect)

@@ -15,34 +15,34 @@ from os import PathLike
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from placings.core import BadFile, BadInput
-from placings.data import Engine, Source, Table, as_paths, open_source
+from placings.data import Backend, OpenedTable, Table, as_paths, open_source
 from placings.logs.json_lines import is_json_lines, read_json_lines
 
-Kind: TypeAlias = Literal["id", "text", "number", "time", "flag"]
+ColumnKind: TypeAlias = Literal["id", "text", "number", "time", "flag"]
 
 SEARCH_ID, ITEM_ID, POSITION, LABEL = "search_id", "item_id", "position", "label"
 TIME, SESSION_ID, USER_ID, PROPENSITY = "time", "session_id", "user_id", "propensity"
 NEEDED = (SEARCH_ID, ITEM_ID, POSITION, LABEL)  # of a click log
 
-SEARCH: dict[str, Kind] = {
+SEARCH: dict[str, ColumnKind] = {
     "search_id": "id", "session_id": "id", "time": "time", "query": "text", "focus_lat": "number",
     "focus_lon": "number", "target": "text", "platform": "text", "surface": "text",
 }  # fmt: skip
-ITEM: dict[str, Kind] = {"item_id": "id", "position": "number", "score": "number"}
-FIELDS: dict[str, Kind] = {  # of places; any other field travels along as it is
+ITEM: dict[str, ColumnKind] = {"item_id": "id", "position": "number", "score": "number"}
+FIELDS: dict[str, ColumnKind] = {  # of places; any other field travels along as it is
     "name": "text", "locality": "text", "street": "text", "neighbourhood": "text", "borough": "text",
     "country": "text", "type": "text", "zone": "text", "lat": "number", "lon": "number", "weight": "number",
 }  # fmt: skip
-ACTION: dict[str, Kind] = {"search_id": "id", "item_id": "id", "time": "time", "action": "text"}
-TRUTH: dict[str, Kind] = {"search_id": "id", "target_id": "id", "kind": "text"}
-MADE: dict[str, Kind] = {  # by the join
+ACTION: dict[str, ColumnKind] = {"search_id": "id", "item_id": "id", "time": "time", "action": "text"}
+TRUTH: dict[str, ColumnKind] = {"search_id": "id", "target_id": "id", "kind": "text"}
+MADE: dict[str, ColumnKind] = {  # by the join
     "label": "number", "chain_id": "id", "chain_step": "number", "chain_last": "flag", "successful": "flag",
     "outcome": "text", "impressions": "number", "clicks": "number", "is_target": "number",
 }  # fmt: skip
-SERVED: dict[str, Kind] = {  # who asked, on what; which test arm and model answered, and how likely it was
+SERVED: dict[str, ColumnKind] = {  # who asked, on what; which arm and model answered, and how likely it was
     "user_id": "id", "device": "text", "arm": "id", "model": "id", "propensity": "number",
 }  # fmt: skip
-ROWS: dict[str, Kind] = {**SEARCH, **ITEM, **SERVED, "kind": "text", **MADE}
+ROWS: dict[str, ColumnKind] = {**SEARCH, **ITEM, **SERVED, "kind": "text", **MADE}
 KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
 UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 WANTED = {
@@ -75,7 +75,7 @@ class Layout:
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def check_searches(searches: Table, *, engine: Engine = None) -> Layout:
+def check_searches(searches: Table, *, engine: Backend = None) -> Layout:
     """Refuse a log of searches that cannot be joined, naming file, column, row or line and the remedy.
 
     `searches` is a path (JSONL, parquet), a table in memory or an Ibis table. Values that are missing are no
@@ -93,7 +93,7 @@ def check_searches(searches: Table, *, engine: Engine = None) -> Layout:
             source.backend.disconnect()
 
 
-def check_actions(actions: Table, *, engine: Engine = None) -> tuple[str, ...]:
+def check_actions(actions: Table, *, engine: Backend = None) -> tuple[str, ...]:
     """Refuse a log of actions that cannot be joined, as `check_searches` does; gives the other columns."""
     source = open_log(actions, "actions", engine)
     try:
@@ -105,8 +105,8 @@ def check_actions(actions: Table, *, engine: Engine = None) -> tuple[str, ...]:
 
 
 def open_log(
-    log: Any, what: str, engine: Engine = None, *, kinds: Mapping[str, Kind] | None = None
-) -> Source:
+    log: Any, what: str, engine: Backend = None, *, kinds: Mapping[str, ColumnKind] | None = None
+) -> OpenedTable:
     """A log on an engine; JSONL is read into memory first, and every line of it checked.
 
     `kinds` are those of the columns in a text file; without them, those of the two logs.
@@ -128,7 +128,7 @@ def open_log(
         opened = open_source(log, engine, texts=worded)
     name = opened.name if paths is None else _name_paths(paths)
     shown = f"the {what}" if name in ("the table", "the Ibis table") else name
-    return Source(
+    return OpenedTable(
         unpack_objects(opened.table, shown),
         opened.backend,
         shown,
@@ -177,7 +177,7 @@ def _has_type(kind: Any) -> bool:
     return not kind.is_null() and '"NULL"' not in str(kind)  # as Ibis has DuckDB's list of nulls: unknown
 
 
-def find_layout(source: Source) -> Layout:
+def find_layout(source: OpenedTable) -> Layout:
     """The layout of an opened log of searches, its columns checked."""
     table = source.table
     nested = "results" in table.columns
@@ -224,7 +224,7 @@ def find_layout(source: Source) -> Layout:
     )
 
 
-def take_columns(source: Source, kinds: dict[str, Kind], need: tuple[str, ...]) -> dict[str, Any]:
+def take_columns(source: OpenedTable, kinds: dict[str, ColumnKind], need: tuple[str, ...]) -> dict[str, Any]:
     """The known columns as Ibis expressions of one type each: text, float64, or microseconds in UTC.
 
     A column that is not there becomes null, unless it is needed. Empty ids and NaN become null.
@@ -242,7 +242,7 @@ def take_columns(source: Source, kinds: dict[str, Kind], need: tuple[str, ...]) 
     return taken
 
 
-def take_item(source: Source, item: Any, layout: Layout) -> dict[str, Any]:
+def take_item(source: OpenedTable, item: Any, layout: Layout) -> dict[str, Any]:
     """The item's columns of one entry of `results`, or of one row: ids, position and score, other fields."""
     import ibis
 
@@ -295,7 +295,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
+def _as_kind(source: OpenedTable, name: str, column: Any, kind: ColumnKind) -> Any:
     import ibis
 
     found = column.type()
@@ -318,7 +318,7 @@ def _as_kind(source: Source, name: str, column: Any, kind: Kind) -> Any:
             + suggest_fix(name, name_type(found), kind))  # fmt: skip
 
 
-def _find_paths(source: Source) -> dict[str, tuple[str, ...]]:
+def _find_paths(source: OpenedTable) -> dict[str, tuple[str, ...]]:
     """The item's fields, and where in an entry of `results` each lies."""
     found = source.table["results"].type()
     if not (found.is_array() and found.value_type.is_struct()):
@@ -339,7 +339,7 @@ def _find_paths(source: Source) -> dict[str, tuple[str, ...]]:
     return paths
 
 
-def _as_field(source: Source, name: str, found: Any, kind: Kind) -> None:
+def _as_field(source: OpenedTable, name: str, found: Any, kind: ColumnKind) -> None:
     whole = found.is_string() or found.is_integer() if kind == "id" else found.is_numeric()
     if not (whole or found.is_null()) or found.is_boolean():
         _refuse(source, f"field {name!r} of results must be {WANTED[kind]}. Got {found}. "
@@ -356,7 +356,7 @@ def name_type(found: Any) -> str:
     return next((word for word, fits in words.items() if fits), str(found))
 
 
-def suggest_fix(name: str, found: str, kind: Kind) -> str:
+def suggest_fix(name: str, found: str, kind: ColumnKind) -> str:
     """What to do about a column that holds something else; pandas must be able to do what is suggested."""
     if kind == "text":
         return "Write it as text, with null where there is none."
@@ -379,12 +379,12 @@ def suggest_fix(name: str, found: str, kind: Kind) -> str:
     return f"Write timestamps in UTC; pandas: pandas.to_datetime({column}, utc=True, format='mixed')."
 
 
-def _is_empty(source: Source, name: str) -> bool:
+def _is_empty(source: OpenedTable, name: str) -> bool:
     counted = source.table.aggregate(n=source.table[name].count())
     return int(source.ask(counted)["n"].iloc[0]) == 0
 
 
-def _show_value(source: Source, name: str) -> str:
+def _show_value(source: OpenedTable, name: str) -> str:
     """A value that is in the way, and where: the first row that has one."""
     frame = source.ask(source.table.select(name).limit(1000))
     for row, value in enumerate(frame[name].tolist(), 1):
@@ -409,5 +409,5 @@ def _name_paths(paths: list[str | PathLike[str]] | list[str]) -> str:
     return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
-def _refuse(source: Source, problem: str) -> NoReturn:
+def _refuse(source: OpenedTable, problem: str) -> NoReturn:
     raise BadFile(source.name, problem if problem.endswith(".") else problem + ".")

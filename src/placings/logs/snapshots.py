@@ -11,7 +11,7 @@ from uuid import uuid4
 from placings.core import BadFile
 from placings.data import (
     PARQUET,
-    Source,
+    OpenedTable,
     Table,
     as_arrow,
     as_paths,
@@ -37,7 +37,7 @@ def open_snapshots(snapshots: Table, backend: Any, taken: Sequence[str]) -> tupl
     import ibis
 
     opened = _open_in_order(snapshots, backend)
-    source = Source(unpack_objects(opened.table, opened.name), opened.backend, opened.name)
+    source = OpenedTable(unpack_objects(opened.table, opened.name), opened.backend, opened.name)
     keys = take_columns(source, {"item_id": "id", "time": "time"}, need=("item_id", "time"))
     order = [name for name in (FILE, ROW) if name in source.table.columns]
     names = [name for name in source.table.columns if name not in ("item_id", "time", FILE, ROW)]
@@ -76,7 +76,7 @@ def join_snapshots(rows: Any, snapshots: Any, names: Sequence[str]) -> Any:
     return joined.select(*rows.columns, **fields)
 
 
-def _open_in_order(snapshots: Table, backend: Any) -> Source:
+def _open_in_order(snapshots: Table, backend: Any) -> OpenedTable:
     """The table with the file's name and the row's number in it where there is an order."""
     import pyarrow as pa
 
@@ -98,7 +98,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> Source:
                 table = backend.table(name)
             else:
                 return open_log(snapshots, "snapshots", backend)
-        return Source(table, backend, paths[0])
+        return OpenedTable(table, backend, paths[0])
     if isinstance(snapshots, ibis.expr.types.Table):
         return open_log(snapshots, "snapshots", backend)
     if paths is not None and all(is_json_lines(path) for path in paths):
@@ -109,7 +109,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> Source:
         return open_log(snapshots, "snapshots", backend)
     numbered = table.append_column(ROW, pa.array(range(table.num_rows), pa.int64()))
     opened = open_log(numbered, "snapshots", backend)
-    return Source(opened.table, opened.backend, paths[0] if paths else "the snapshots")
+    return OpenedTable(opened.table, opened.backend, paths[0] if paths else "the snapshots")
 
 
 def _is_parquet(path: str) -> bool:

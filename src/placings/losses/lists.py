@@ -101,7 +101,7 @@ def _split_weights(
 
 
 @dataclass(frozen=True)
-class Rows:
+class PackedItems:
     """The few items of each query that a loss looks at, packed to the left."""
 
     index: Tensor  # [query, row]: which item; 0 where there is none
@@ -113,7 +113,7 @@ class Rows:
         return values.gather(-1, index).masked_fill(~self.real, 0.0)
 
 
-def pick_rows(lists: Lists, chosen: Tensor, most: int | None) -> tuple[Lists, Rows]:
+def pick_rows(lists: Lists, chosen: Tensor, most: int | None) -> tuple[Lists, PackedItems]:
     """The rows of `chosen` [query, item], packed to the width of the fullest query, or to `most`.
 
     Counting waits for a GPU once. With `most` nothing does, shapes never change, and a query with more
@@ -127,10 +127,10 @@ def pick_rows(lists: Lists, chosen: Tensor, most: int | None) -> tuple[Lists, Ro
             raise BadInput(f"rows must be 0 or more. Got {most}.")
         width, lists = min(most, chosen.shape[-1]), lists.refuse(counts > most)
         if width == chosen.shape[-1]:  # all of them, where they stand: nothing to sort
-            return lists, Rows(torch.arange(width, device=chosen.device).expand_as(chosen), chosen)
+            return lists, PackedItems(torch.arange(width, device=chosen.device).expand_as(chosen), chosen)
     order = chosen.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :width]
     real = torch.arange(width, device=chosen.device) < counts[:, None]
-    return lists, Rows(order.masked_fill(~real, 0), real)
+    return lists, PackedItems(order.masked_fill(~real, 0), real)
 
 
 def normalize_gains(lists: Lists, k: int | None, gain: str) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from placings.core import UnknownName
-from placings.losses.lists import REDUCTIONS, Lists, Rows, as_lists, check_positive, pick_rows
+from placings.losses.lists import REDUCTIONS, Lists, PackedItems, as_lists, check_positive, pick_rows
 
 
 def logistic_loss(
@@ -120,7 +120,7 @@ def fidelity_loss(
     return _sum_pairs(lists, lambda margins: -torch.expm1(0.5 * logsigmoid(margins)), reduce, rows)
 
 
-def face_pairs(lists: Lists, rows: Rows) -> tuple[Tensor, Tensor]:
+def face_pairs(lists: Lists, rows: PackedItems) -> tuple[Tensor, Tensor]:
     """How far each row leads each item, [..., query, row, item]; whether it should, [query, row, item]."""
     margins = rows.take(lists.scores).unsqueeze(-1) - lists.scores.unsqueeze(-2)
     better = rows.take(lists.labels).unsqueeze(-1) > lists.labels.unsqueeze(-2)

@@ -14,18 +14,20 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from placings.losses.lists import Lists, Rows
+from placings.losses.lists import Lists, PackedItems
 
 Index = Tensor | slice
 # ranks [..., some queries, row] and which queries → their losses [..., queries], and d loss / d rank
-Judge = Callable[[Tensor, Index], tuple[Tensor, Tensor]]
+JudgeRanks = Callable[[Tensor, Index], tuple[Tensor, Tensor]]
 Piece = tuple[Index, int, int]  # queries, how many of their rows, how many of their items
 
 CACHE = 1 << 20  # numbers in a piece on a CPU: 4 MB of float32; smaller ones make threads wait for each other
 MEMORY = 1 << 27  # numbers in a piece on a GPU: half a gigabyte
 
 
-def judge_ranks(lists: Lists, rows: Rows, temperature: float, judge: Judge, *, counted: bool) -> Tensor:
+def judge_ranks(
+    lists: Lists, rows: PackedItems, temperature: float, judge: JudgeRanks, *, counted: bool
+) -> Tensor:
     """The losses [..., query] that `judge` gives to the smooth ranks of `rows`.
 
     `counted` says that looking at values is fine: queries are then packed by their number of rows.
@@ -46,7 +48,7 @@ class _JudgedRanks(torch.autograd.Function):
     """Keeps d loss / d x of every query instead of the pairs it came from."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Rows, judge: Judge, pieces: Iterator[Piece]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, rows: PackedItems, judge: JudgeRanks, pieces: Iterator[Piece]) -> Tensor:
         losses = x.new_zeros(x.shape[:-1])
         slopes = torch.zeros_like(x) if ctx.needs_input_grad[0] else None
         with torch.autocast(x.device.type, enabled=False):  # ranks of 200 items do not fit 8 bits
@@ -72,7 +74,7 @@ class _JudgedRanks(torch.autograd.Function):
         return None if slopes is None else grad.unsqueeze(-1) * slopes, None, None, None
 
 
-def _pack(lists: Lists, rows: Rows, size: int) -> Iterator[Piece]:
+def _pack(lists: Lists, rows: PackedItems, size: int) -> Iterator[Piece]:
     """Queries with about as many rows together; none without rows, no further than the last item."""
     counts = rows.real.sum(-1)
     places = torch.arange(1, lists.mask.shape[-1] + 1, device=lists.mask.device)
@@ -92,7 +94,7 @@ def _pack(lists: Lists, rows: Rows, size: int) -> Iterator[Piece]:
         yield torch.tensor(piece, device=counts.device), width, length
 
 
-def _slice(lists: Lists, rows: Rows, size: int) -> Iterator[Piece]:
+def _slice(lists: Lists, rows: PackedItems, size: int) -> Iterator[Piece]:
     """Queries as they come, shapes that depend on no value."""
     (queries, length), width = lists.mask.shape, rows.real.shape[-1]
     step = max(1, size // max(1, width * length))

@@ -26,7 +26,7 @@ from placings.core import (
 TIES = ("stable", "average", "worst")
 EMPTY: dict[str, float] = {"drop": math.nan, "zero": 0.0, "one": 1.0}
 
-Choice = TypeVar("Choice")
+Chosen = TypeVar("Chosen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def as_number(name: str, value: object) -> float:
     raise BadInput(f"{name} must be a number above 0. Got {value!r}.")
 
 
-def choose(kind: str, name: str, registry: Mapping[str, Choice]) -> Choice:
+def choose(kind: str, name: str, registry: Mapping[str, Chosen]) -> Chosen:
     """What `registry` holds under `name`, or an error that lists the names."""
     if not isinstance(name, str) or name not in registry:
         raise UnknownName(kind, str(name), registry)

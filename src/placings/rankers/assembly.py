@@ -9,10 +9,10 @@ import numpy as np
 
 from placings.core import BadInput, Ints
 from placings.data import RankingData
-from placings.rankers.attention import Attention, Block
+from placings.rankers.attention import Attention, AttentionBlock
 from placings.rankers.groupwise import Groupwise
 from placings.rankers.networks import Bag, FeedForward, Network, RowNoise, Stack
-from placings.rankers.presets import Settings
+from placings.rankers.presets import NetworkSettings
 from placings.training import RowDropout, RowNorm
 from placings.transforms import Transform, find_places
 
@@ -20,7 +20,7 @@ ATTENTION_LAYER = 100  # dropout's layer numbers: the item's layers, then the bl
 
 
 def build_network(
-    settings: Settings, transform: Transform, context: Sequence[str] = (), *, bag: bool = False
+    settings: NetworkSettings, transform: Transform, context: Sequence[str] = (), *, bag: bool = False
 ) -> Network:
     """An untrained network, its weights drawn from torch's stream.
 
@@ -47,14 +47,14 @@ def build_network(
     return FeedForward(entrance, noise, layers)
 
 
-def _build_attention(settings: Settings, entrance: Any, noise: RowNoise, inputs: int) -> Attention:
+def _build_attention(settings: NetworkSettings, entrance: Any, noise: RowNoise, inputs: int) -> Attention:
     norm = None
     if settings.batch_norm and settings.norm_input:
         norm = RowNorm(inputs, eps=settings.eps, momentum=1.0 - settings.momentum)
     item = _stack(settings, inputs, settings.hidden, None, norm_input=False)
     head = _stack(settings, item.width, (), 1, norm_input=not settings.norm_after)
     blocks = [
-        Block(settings.width, settings.heads, settings.dropout, ATTENTION_LAYER + number)
+        AttentionBlock(settings.width, settings.heads, settings.dropout, ATTENTION_LAYER + number)
         for number in range(settings.blocks)
     ]
     dropout = RowDropout(settings.dropout, settings.width, ATTENTION_LAYER + settings.blocks)
@@ -62,7 +62,7 @@ def _build_attention(settings: Settings, entrance: Any, noise: RowNoise, inputs:
 
 
 def _stack(
-    settings: Settings,
+    settings: NetworkSettings,
     inputs: int,
     hidden: Sequence[int],
     outputs: int | None,
@@ -78,7 +78,7 @@ def _stack(
     )  # fmt: skip
 
 
-def _widen(settings: Settings) -> int:
+def _widen(settings: NetworkSettings) -> int:
     """How wide a bag's vectors are."""
     return 1 if settings.network == "feedforward" and not settings.hidden else settings.embedding
 

@@ -17,7 +17,7 @@ LARGEST = 1e15  # beyond it a square, and with it attention, would overflow
 SLACK = 8  # how much shorter than the longest a short list may be and still be laid out with it
 
 
-class Layout(NamedTuple):
+class ListLayout(NamedTuple):
     """Lists laid out in parts `[lists, width]`: which packed row stands where, which places are real."""
 
     rows: list[Tensor]  # [lists, width] int64 each
@@ -45,7 +45,7 @@ class Attention(Network):
         noise: RowNoise,
         norm: RowNorm | None,
         item: Stack,
-        blocks: list[Block],
+        blocks: list[AttentionBlock],
         dropout: RowDropout,
         head: Stack,
         *,
@@ -77,7 +77,7 @@ class Attention(Network):
         return scores.squeeze(-1)
 
 
-class Block(nn.Module):
+class AttentionBlock(nn.Module):
     """`layer norm(a + dropout(attention(a)))`, over packed rows."""
 
     def __init__(self, width: int, heads: int, dropout: float, layer: int) -> None:
@@ -91,7 +91,7 @@ class Block(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, a: Tensor, layout: Layout, packed: Packed | None = None) -> Tensor:
+    def forward(self, a: Tensor, layout: ListLayout, packed: Packed | None = None) -> Tensor:
         mixed = self.mixing(a)  # [rows, 3 · width]
         parts = [
             self._attend(mixed[rows], mask).flatten(0, 1)
@@ -110,7 +110,7 @@ class Block(nn.Module):
         return seen.transpose(1, 2).flatten(2)
 
 
-def follow_groups(packed: Packed) -> Layout:
+def follow_groups(packed: Packed) -> ListLayout:
     """The groups of the batch as they are: shapes that depend on no value."""
     device, last = packed.owner.device, len(packed.owner) - 1
     rows, masks, firsts, total = [], [], [], 0
@@ -123,10 +123,10 @@ def follow_groups(packed: Packed) -> Layout:
         total += lists * group.width
     ranks = torch.arange(last + 1, device=device) - packed.starts[packed.owner]
     places = (torch.cat(firsts)[packed.owner] + ranks).clamp(max=total - 1)  # fillers: any place will do
-    return Layout(rows, masks, places)
+    return ListLayout(rows, masks, places)
 
 
-def sort_lists(packed: Packed) -> Layout:
+def sort_lists(packed: Packed) -> ListLayout:
     """Lists of like length together, few at once where they are long, whatever order they came in."""
     device, last = packed.owner.device, len(packed.owner) - 1
     sizes = packed.sizes.cpu().numpy()
@@ -146,4 +146,4 @@ def sort_lists(packed: Packed) -> Layout:
         firsts[lists] = total + width * torch.arange(len(lists), device=device)
         total, start = total + len(lists) * width, stop
     ranks = torch.arange(last + 1, device=device) - packed.starts[packed.owner]
-    return Layout(rows, masks, firsts[packed.owner] + ranks)
+    return ListLayout(rows, masks, firsts[packed.owner] + ranks)

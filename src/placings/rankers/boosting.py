@@ -166,7 +166,7 @@ def check_rounds(rounds: Any, early_stopping: Any) -> tuple[int, int | None]:
 # -- data -----------------------------------------------------------------------------------------
 
 
-def drop_hollow(data: RankingData) -> RankingData:
+def drop_empty_queries(data: RankingData) -> RankingData:
     """Without the queries that have no row, which no library takes."""
     return data if (data.sizes > 0).all() else data[data.sizes > 0]
 
@@ -208,7 +208,7 @@ def exponential_gain(y: Floats, largest: int) -> Floats:
 # -- watching -------------------------------------------------------------------------------------
 
 
-class Watch:
+class BoostingWatch:
     """The mean of a metric on held-out queries: one definition for every library's early stopping."""
 
     def __init__(self, name: str | Metric, valid: RankingData) -> None:

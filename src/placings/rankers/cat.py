@@ -15,13 +15,13 @@ from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
     Advance,
+    BoostingWatch,
     TreeRanker,
-    Watch,
     as_old_sparse,
     as_seed,
     as_threads,
     check_rounds,
-    drop_hollow,
+    drop_empty_queries,
     merge_params,
     pop_param,
     show_rounds,
@@ -133,7 +133,7 @@ class CatBoostRanker(TreeRanker):
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         catboost = need_library("catboost", "CatBoostRanker", "trees")
         params, rounds, patience = self._collect(valid is not None)
-        train = drop_hollow(train)
+        train = drop_empty_queries(train)
         if train.n_rows == 1:
             raise BadInput("CatBoost cannot learn from 1 sample. Give at least two rows that differ.")
         names = list(train.feature_names)
@@ -149,9 +149,9 @@ class CatBoostRanker(TreeRanker):
                     feature_names=names, thread_count=threads,
                 )  # fmt: skip
                 if valid is not None:
-                    held = drop_hollow(valid)
+                    held = drop_empty_queries(valid)
                     if "eval_metric" not in (self.params or {}):
-                        Watch(self.metric, held)  # refuses data on which nothing can be watched
+                        BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
                     how["eval_set"] = catboost.Pool(
                         _as_writable(held.X), held.y, group_id=held.query_index, feature_names=names,
                         thread_count=threads,

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 import placings
 from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting, write_atomically
-from placings.rankers.attention import Attention, Layout
+from placings.rankers.attention import Attention, ListLayout
 from placings.rankers.estimator import Ranker
 from placings.rankers.neural import NeuralRanker
-from placings.training import Group, Packed, RowNorm, pack_lists, score_rows
+from placings.training import Packed, PackedGroup, RowNorm, pack_lists, score_rows
 from placings.transforms import Logarithm, Prepared, VectorForm
 
 INPUT, OUTPUT, ROWS = "features", "scores", "rows"
@@ -124,7 +124,9 @@ class Scorer(nn.Module):
             self.network.blocks = nn.ModuleList(OneList(block) for block in self.network.blocks)
             # its parts stay in eval; by itself it then lays lists out by their groups, which no value decides
             self.network.training = True
-            self.packed = Packed(ZERO, ZERO, ZERO + 1, ZERO.int(), (Group(0, 1, 1),))  # nothing looks at it
+            self.packed = Packed(
+                ZERO, ZERO, ZERO + 1, ZERO.int(), (PackedGroup(0, 1, 1),)
+            )  # nothing looks at it
 
     def forward(self, features: Tensor) -> Tensor:
         scores: Tensor = self.network(self.network.prepare(features), self.packed)
@@ -138,9 +140,9 @@ class OneList(nn.Module):
         super().__init__()
         self.block = block
 
-    def forward(self, a: Tensor, layout: Layout, packed: Packed | None = None) -> Tensor:
+    def forward(self, a: Tensor, layout: ListLayout, packed: Packed | None = None) -> Tensor:
         places = torch.arange(a.shape[0])
-        whole = Layout([places[None]], [torch.ones_like(places[None], dtype=torch.bool)], places)
+        whole = ListLayout([places[None]], [torch.ones_like(places[None], dtype=torch.bool)], places)
         seen: Tensor = self.block(a, whole, packed)
         return seen
 

@@ -14,15 +14,15 @@ from placings.core import AnyArray, BadFile, BadInput, Floats, UnknownName, need
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
+    BoostingWatch,
     TreeRanker,
-    Watch,
     are_whole,
     as_old_sparse,
     as_seed,
     as_threads,
     check_rounds,
     code_labels,
-    drop_hollow,
+    drop_empty_queries,
     merge_params,
     pop_param,
     show_rounds,
@@ -305,7 +305,7 @@ class LightGBMRanker(TreeRanker):
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         lightgbm = need_library("lightgbm", "LightGBMRanker", "trees")
-        train = drop_hollow(train)
+        train = drop_empty_queries(train)
         params, rounds, patience, own_metric = self._collect(lightgbm, train.n_rows)
         labels = self._prepare_labels(train, params)
         names = _name_columns(train.feature_names)
@@ -327,7 +327,7 @@ class LightGBMRanker(TreeRanker):
 
             watched: dict[str, Any] = {"callbacks": [after_round]}
             if valid is not None:
-                held = drop_hollow(valid)
+                held = drop_empty_queries(valid)
                 watched["valid_sets"] = [
                     lightgbm.Dataset(
                         as_old_sparse(held.X), held.y, group=held.sizes, reference=dataset, params=silent
@@ -335,7 +335,7 @@ class LightGBMRanker(TreeRanker):
                 ]
                 watched["valid_names"] = ["valid"]
                 if not own_metric:
-                    watch = Watch(self.metric, held)
+                    watch = BoostingWatch(self.metric, held)
                     watched["feval"] = lambda scores, data: (
                         watch.name,
                         watch(scores),

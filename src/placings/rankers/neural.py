@@ -25,7 +25,7 @@ from placings.core import (
 from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker
 from placings.rankers.facts import Choice, Float, RankerFacts
-from placings.rankers.presets import Settings, settle
+from placings.rankers.presets import NetworkSettings, settle
 from placings.transforms import Mixture, Transform, is_foreign, make_transform, refuse_half
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class NeuralRanker(Ranker):
         from placings.losses import find_loss
         from placings.metrics import metric
         from placings.rankers.assembly import check_context
-        from placings.training import Plan, show_steps
+        from placings.training import TrainingPlan, show_steps
         from placings.training import train as run
 
         if isinstance(self.transform, Transform):
@@ -266,8 +266,8 @@ class NeuralRanker(Ranker):
         if self.bag_:
             self.network_.transform.forget_unseen(train.X)
         device = next(self.network_.parameters()).device
-        plan = Plan(
-            steps=settings.steps, lists=settings.batch, longest=settings.list_size,
+        plan = TrainingPlan(
+            steps=settings.steps, batch=settings.batch, list_size=settings.list_size,
             optimizer=settings.optimizer, lr=settings.lr, mixture_lr=settings.mixture_lr,
             weight_decay=settings.weight_decay, check_every=settings.check_every, patience=settings.patience,
             seed=seed, momentum=settings.optimizer_momentum, schedule=settings.schedule,
@@ -377,7 +377,7 @@ class NeuralRanker(Ranker):
             if not there:
                 raise BadInput(f"there is no device {self.device!r} here. Take cpu, or leave it out.")
 
-    def _settle(self, queries: int = 0) -> Settings:
+    def _settle(self, queries: int = 0) -> NetworkSettings:
         return settle(self.preset, self.get_params(deep=False), queries)
 
     def _make_transform(self, seed: int) -> Transform:
@@ -392,7 +392,7 @@ class NeuralRanker(Ranker):
             return Mixture(start="random", random_state=seed)
         return Mixture(basis=BASIS, start="uniform", normalise=True, random_state=seed)
 
-    def _build(self, settings: Settings) -> Any:
+    def _build(self, settings: NetworkSettings) -> Any:
         torch = need_torch()
         from placings.rankers.assembly import build_network
 

@@ -27,7 +27,7 @@ NARROWEST = 1e-7  # width of the hinge's parabola
 Apply = Callable[[Floats], Floats]
 
 
-class Loss(Protocol):
+class SmoothLoss(Protocol):
     """A loss of scores with second derivatives; see `pair_kernels`."""
 
     def at(self, scores: Floats) -> Point: ...
@@ -46,7 +46,7 @@ class Solution:
 
 def minimise(
     design: Design,
-    loss: Loss,
+    loss: SmoothLoss,
     pairs: Pairs,
     *,
     tol: float,
@@ -188,7 +188,7 @@ def _find_step(
 
 
 def _search(
-    loss: Loss, w: Floats, scores: Floats, step: Floats, shift: Floats, slope: float
+    loss: SmoothLoss, w: Floats, scores: Floats, step: Floats, shift: Floats, slope: float
 ) -> tuple[float, Point]:
     """Where along the step the derivative is nearly 0 (false position with a bracket), and the loss there."""
     middle, bend = float(w @ step), float(step @ step)

@@ -24,7 +24,7 @@ OF_LARGE: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class NetworkSettings:
     """All that a preset settles; an argument of the ranker that is not None takes its place."""
 
     network: str = "feedforward"
@@ -69,7 +69,7 @@ class Settings:
 # the input and behind each hidden linear layer, ahead of the activation; none before the output. The thesis
 # names neither learning rate nor steps: 0.05 and 15,000 are those of the TF-Ranking tutorial that its code
 # follows. It has no validation data and stops by steps alone.
-THESIS = Settings(
+THESIS = NetworkSettings(
     members=1, holdout=0.0, hidden=(512, 256, 32), dropout=0.5, norm_after=True, momentum=0.99, eps=1e-3,
     loss="logistic", optimizer="adagrad", lr=0.05, mixture_lr=None, weight_decay=0.0, steps=15_000, batch=32,
     list_size=15, check_every=500, patience=15_000,
@@ -77,9 +77,9 @@ THESIS = Settings(
 
 PRESETS = {
     # A place to start; docs/mixture_study.md shows what its numbers rest on.
-    "default": Settings(),
+    "default": NetworkSettings(),
     # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
-    "zhuang2020": Settings(
+    "zhuang2020": NetworkSettings(
         members=1, holdout=0.0, hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3,
         loss="approx_ndcg@5", draws=8, optimizer="adagrad", lr=0.5, mixture_lr=None, weight_decay=0.0,
         steps=100_000, batch=128, list_size=200, check_every=1000, patience=100_000,
@@ -101,7 +101,7 @@ LEAST = {
 }  # fmt: skip
 
 
-def settle(preset: str, given: dict[str, Any], queries: int = 0) -> Settings:
+def settle(preset: str, given: dict[str, Any], queries: int = 0) -> NetworkSettings:
     """The preset's settings with what is given in their place, checked.
 
     A `group_size` above 1 makes a plain network groupwise. `queries` is how many there are to train on: the
@@ -125,7 +125,7 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> Settings:
     return _settle_network(_check_ranges(replace(settings, **chosen)))
 
 
-def _check_ranges(settings: Settings) -> Settings:
+def _check_ranges(settings: NetworkSettings) -> NetworkSettings:
     """Each number by itself: whole where it must be, and neither too small nor too large."""
     for name, least in LEAST.items():
         value = getattr(settings, name)
@@ -141,7 +141,7 @@ def _check_ranges(settings: Settings) -> Settings:
     return settings
 
 
-def _settle_network(settings: Settings) -> Settings:
+def _settle_network(settings: NetworkSettings) -> NetworkSettings:
     """What must fit together in each network."""
     if settings.members > 1 and settings.network != "feedforward":
         raise BadInput(

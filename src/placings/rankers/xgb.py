@@ -14,13 +14,13 @@ from placings.data import Matrix, RankingData, name_features
 from placings.metrics import metric
 from placings.rankers.boosting import (
     Advance,
+    BoostingWatch,
     TreeRanker,
-    Watch,
     are_whole,
     as_seed,
     as_threads,
     check_rounds,
-    drop_hollow,
+    drop_empty_queries,
     exponential_gain,
     merge_params,
     pop_param,
@@ -296,7 +296,7 @@ class XGBoostRanker(TreeRanker):
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         params, rounds, patience = self._collect()
-        train = drop_hollow(train)
+        train = drop_empty_queries(train)
         if params.get("lambdarank_unbiased") and train.position is not None:
             train = order_by_position(train)
         labels = prepare_labels(train, params)
@@ -307,13 +307,13 @@ class XGBoostRanker(TreeRanker):
         watched: dict[str, Any] = {}
         stoppers = []
         if valid is not None:
-            held = drop_hollow(valid)
+            held = drop_empty_queries(valid)
             matrix_held = make_matrix(xgboost, held, held.y, None, params, matrix)
             matrix_held.feature_names = matrix.feature_names
             watched["evals"] = [(matrix_held, "valid")]
             maximize = None
             if "eval_metric" not in params:
-                watch = Watch(self.metric, held)
+                watch = BoostingWatch(self.metric, held)
                 maximize = watch.higher_is_better
                 watched["custom_metric"] = lambda scores, data: (watch.name, watch(scores))
             if patience is not None:

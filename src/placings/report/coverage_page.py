@@ -364,8 +364,8 @@ def _draw_exposure(risk: Risk | None) -> dict[str, Any]:
         return {"risk_figure": ""}
     from placings.report.coverage_figures import draw_risk
 
-    struck = tuple(row for row in risk.features if row.coverage_after < row.coverage_before)
-    return {"risk_figure": draw_risk(replace(risk, features=struck))}
+    affected = tuple(row for row in risk.features if row.coverage_after < row.coverage_before)
+    return {"risk_figure": draw_risk(replace(risk, features=affected))}
 
 
 # -- words --------------------------------------------------------------------------------------------------

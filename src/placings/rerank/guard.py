@@ -42,7 +42,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class KindVerdict:
     """What held-out searches said of one kind, and the model's share of the blend that follows.
 
     `difference` is the mean reciprocal rank of the chosen blend minus the engine's as it was seen, `shrunk`
@@ -73,8 +73,8 @@ class Guard(Shown):
     array([1., 0.])
     """
 
-    overall: Verdict
-    verdicts: tuple[Verdict, ...]
+    overall: KindVerdict
+    verdicts: tuple[KindVerdict, ...]
     tolerance: float = 0.005
 
     def find_weights(self, context: Mapping[str, ArrayLike], searches: int) -> Floats:
@@ -218,7 +218,7 @@ def fit_guard(
     variance = known.var(axis=0) + 1e-12
     errors = np.sqrt(variance / len(known))
     overall = _choose(ALL, "", len(known), means, means, means - z * errors, shares, tolerance)
-    verdicts: list[Verdict] = []
+    verdicts: list[KindVerdict] = []
     for names in [[name] for name in context] + [list(each) for each in crosses]:
         values = _cross_values(context, names)
         if values is None:
@@ -282,7 +282,7 @@ def _judge_dimension(
     spread: float,
     least: int,
     most: float,
-) -> list[Verdict]:
+) -> list[KindVerdict]:
     """A verdict for each kind of one dimension that has searches enough."""
     names, codes = np.unique(values, return_inverse=True)
     counts = np.bincount(codes)
@@ -327,7 +327,7 @@ def _choose(
     shares: Sequence[float],
     tolerance: float,
     most: float | None = None,
-) -> Verdict:
+) -> KindVerdict:
     """The safe share that gains most; the largest safe one up to `most`, if that is given."""
     safe = (low >= -tolerance) & (shrunk > 0.0)
     if most is not None:
@@ -336,7 +336,7 @@ def _choose(
     worth = np.where(safe, aim, -np.inf) if safe.any() else low
     best = len(shares) - 1 - int(np.argmax(worth[::-1]))  # of equal ones the model's larger share
     weight = shares[best] if safe.any() else 0.0
-    return Verdict(by, value, searches, float(seen[best]), float(shrunk[best]), float(low[best]), weight)
+    return KindVerdict(by, value, searches, float(seen[best]), float(shrunk[best]), float(low[best]), weight)
 
 
 def _cross_values(context: Mapping[str, ArrayLike], names: Sequence[str]) -> AnyArray | None:
@@ -397,8 +397,8 @@ def _find_z(level: float) -> float:
     return float(ndtri(level))
 
 
-def _read_verdict(facts: Mapping[str, Any]) -> Verdict:
+def _read_verdict(facts: Mapping[str, Any]) -> KindVerdict:
     numbers = {name: float(facts[name]) for name in ("difference", "shrunk", "low", "weight")}
     if not all(map(math.isfinite, numbers.values())) or not 0.0 <= numbers["weight"] <= 1.0:
         raise ValueError(f"a verdict must hold finite numbers and a share from 0 to 1, not {numbers}")
-    return Verdict(str(facts["by"]), str(facts["value"]), int(facts["searches"]), **numbers)
+    return KindVerdict(str(facts["by"]), str(facts["value"]), int(facts["searches"]), **numbers)

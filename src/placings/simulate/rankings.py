@@ -43,7 +43,7 @@ Draw: TypeAlias = Callable[[Generator, Ints], Column]  # a generator and the lis
 
 
 @dataclass(frozen=True)
-class Kind:
+class FeatureRecipe:
     """A recipe for features: how one is drawn, on which scale it is useful, how many of 136 are such."""
 
     scale: Scale | None
@@ -182,25 +182,25 @@ def _draw_constant(rng: Generator, sizes: Ints) -> Column:
     return Column(np.full(sizes.sum(), rng.choice([0.0, 0.0, 1.0, 7.5])))
 
 
-KINDS: dict[str, Kind] = {
-    "click_count": Kind("log", 5, _draw_click_count),
-    "quality_ratio": Kind("rank", 3, _draw_quality_ratio),
-    "bm25": Kind("raw", 5, _draw_bm25),
-    "link_mass": Kind("log", 5, _draw_link_mass),
-    "anchor_hits": Kind("rank", 3, _draw_anchor_hits),
-    "log_probability": Kind("raw", 3, _draw_log_probability),
-    "traffic_change": Kind("log", 2, _draw_traffic_change),
-    "fan_out": Kind("rank", 2, _draw_fan_out),
-    "match_margin": Kind("raw", 2, _draw_match_margin),
-    "visit_bursts": Kind("rank", 2, _draw_visit_bursts),
-    "term_ratio": Kind(None, 24, _draw_term_ratio),
-    "stream_length": Kind(None, 20, _draw_stream_length),
-    "term_variance": Kind(None, 18, _draw_term_variance),
-    "language_model": Kind(None, 14, _draw_language_model),
-    "rare_hits": Kind(None, 14, _draw_rare_hits),
-    "query_idf": Kind(None, 6, _draw_query_idf),
-    "url_flag": Kind(None, 5, _draw_url_flag),
-    "constant": Kind(None, 3, _draw_constant),
+KINDS: dict[str, FeatureRecipe] = {
+    "click_count": FeatureRecipe("log", 5, _draw_click_count),
+    "quality_ratio": FeatureRecipe("rank", 3, _draw_quality_ratio),
+    "bm25": FeatureRecipe("raw", 5, _draw_bm25),
+    "link_mass": FeatureRecipe("log", 5, _draw_link_mass),
+    "anchor_hits": FeatureRecipe("rank", 3, _draw_anchor_hits),
+    "log_probability": FeatureRecipe("raw", 3, _draw_log_probability),
+    "traffic_change": FeatureRecipe("log", 2, _draw_traffic_change),
+    "fan_out": FeatureRecipe("rank", 2, _draw_fan_out),
+    "match_margin": FeatureRecipe("raw", 2, _draw_match_margin),
+    "visit_bursts": FeatureRecipe("rank", 2, _draw_visit_bursts),
+    "term_ratio": FeatureRecipe(None, 24, _draw_term_ratio),
+    "stream_length": FeatureRecipe(None, 20, _draw_stream_length),
+    "term_variance": FeatureRecipe(None, 18, _draw_term_variance),
+    "language_model": FeatureRecipe(None, 14, _draw_language_model),
+    "rare_hits": FeatureRecipe(None, 14, _draw_rare_hits),
+    "query_idf": FeatureRecipe(None, 6, _draw_query_idf),
+    "url_flag": FeatureRecipe(None, 5, _draw_url_flag),
+    "constant": FeatureRecipe(None, 3, _draw_constant),
 }
 
 
@@ -210,7 +210,7 @@ def drop_some(values: AnyArray, share: float, rng: Generator) -> None:
 
 
 LABEL_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)  # MSLR-WEB30K's grades 0 to 4, rounded
-BARREN = 0.03  # queries with nothing relevant, as in MSLR-WEB30K
+SHARE_WITHOUT_RELEVANT = 0.03  # queries with nothing relevant, as in MSLR-WEB30K
 QUERY_SPREAD = 0.5  # how much richer one query is than another, in units of the signal
 SIZE_SPREAD = 0.65  # of the logarithm of the list sizes
 SHORT = 0.02  # queries with a list of at most ten rows
@@ -378,22 +378,22 @@ def _fill_block(
 def _grade(seed: int, signal: Floats, sizes: Ints, noise: float, shares: Floats) -> Floats:
     rng = _stream(seed, _QUERIES)
     richness = rng.standard_normal(len(sizes))
-    barren = np.zeros(len(sizes), dtype=np.bool_)
-    barren[rng.permutation(len(sizes))[: round(BARREN * len(sizes))]] = True
+    without_relevant = np.zeros(len(sizes), dtype=np.bool_)
+    without_relevant[rng.permutation(len(sizes))[: round(SHARE_WITHOUT_RELEVANT * len(sizes))]] = True
     utility = signal + QUERY_SPREAD * np.repeat(richness, sizes)
     utility += noise * _stream(seed, _NOISE).standard_normal(len(signal))
-    return _cut(utility, np.repeat(barren, sizes), shares)
+    return _cut(utility, np.repeat(without_relevant, sizes), shares)
 
 
-def _cut(utility: Floats, barren: Bools, shares: Floats) -> Floats:
+def _cut(utility: Floats, without_relevant: Bools, shares: Floats) -> Floats:
     """Labels whose shares of all rows are `shares`, with label 0 for every barren row."""
-    fertile = np.flatnonzero(~barren)
+    with_relevant = np.flatnonzero(~without_relevant)
     above = np.cumsum(shares[::-1])[::-1][1:]  # the share of rows with label 1 or more, 2 or more, …
-    counts = np.minimum(np.rint(above * len(utility)).astype(np.int64), len(fertile))
+    counts = np.minimum(np.rint(above * len(utility)).astype(np.int64), len(with_relevant))
     labels = np.zeros(len(utility))
-    order = np.argsort(utility[fertile], kind="stable")[::-1]
+    order = np.argsort(utility[with_relevant], kind="stable")[::-1]
     for number in counts:
-        labels[fertile[order[:number]]] += 1.0
+        labels[with_relevant[order[:number]]] += 1.0
     return labels
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Kind = Literal["count", "score", "signed", "level"]
+ShopKind = Literal["count", "score", "signed", "level"]
 
 REGIONS = {"north": 0.30, "south": 0.24, "west": 0.20, "east": 0.15, "islands": 0.11}  # share of searches
 NEW_REGION = "islands"  # opens a sixth of the way into the log
@@ -60,7 +60,7 @@ class ShopFeature:
 
     name: str
     group: str
-    kind: Kind
+    kind: ShopKind
     level: float
     age: float = 0.0
     launch: float = 0.0
@@ -439,7 +439,7 @@ class Searches:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ShownRows:
     """One entry an item shown; the rows of a search stand together."""
 
     search: Ints
@@ -479,7 +479,7 @@ def _draw(rng: Generator, weight: Floats, number: int) -> Ints:
     return places
 
 
-def _draw_rows(rng: Generator, shop: Catalogue, searched: Searches, shown: int) -> Rows:
+def _draw_rows(rng: Generator, shop: Catalogue, searched: Searches, shown: int) -> ShownRows:
     """Items of each query's own pool, launched by then; an item drawn twice is shown once."""
     total = len(searched.query)
     search = np.repeat(np.arange(total), shown)
@@ -496,14 +496,14 @@ def _draw_rows(rng: Generator, shop: Catalogue, searched: Searches, shown: int) 
         item[missing[there]] = drawn[there]
         missing = missing[~there]
     found = np.unique(search[item >= 0] * len(shop.item_category) + item[item >= 0])
-    return Rows(found // len(shop.item_category), found % len(shop.item_category))
+    return ShownRows(found // len(shop.item_category), found % len(shop.item_category))
 
 
 # -- features ----------------------------------------------------------------------------------------
 
 
 def _fill_features(
-    seed: int, shop: Catalogue, calendar: Calendar, searched: Searches, rows: Rows
+    seed: int, shop: Catalogue, calendar: Calendar, searched: Searches, rows: ShownRows
 ) -> tuple[dict[str, Floats32], dict[str, Bools]]:
     """The values of each feature `[rows]` and where it has one."""
     day = searched.day[rows.search]
@@ -551,7 +551,7 @@ def _draw_values(
 
 
 def _rank_and_click(
-    rng: Generator, shop: Catalogue, rows: Rows, values: dict[str, Floats32], covered: dict[str, Bools]
+    rng: Generator, shop: Catalogue, rows: ShownRows, values: dict[str, Floats32], covered: dict[str, Bools]
 ) -> tuple[Ints, Bools, Ints]:
     """Position from 1, click, and the order of rows by search and position.
 
@@ -577,7 +577,7 @@ def _plant(
     outage: Outage | bool | None,
     calendar: Calendar,
     searched: Searches,
-    rows: Rows,
+    rows: ShownRows,
     values: dict[str, Floats32],
     covered: dict[str, Bools],
     days: int,
@@ -608,7 +608,7 @@ def _plant(
 def _make_table(
     shop: Catalogue,
     searched: Searches,
-    rows: Rows,
+    rows: ShownRows,
     values: dict[str, Floats32],
     position: Ints,
     click: Bools,

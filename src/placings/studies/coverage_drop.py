@@ -143,7 +143,7 @@ Fold = tuple[RankingData, RankingData]
 
 
 @dataclass(frozen=True)
-class Plan:
+class DropPlan:
     """What is asked of one data set: its folds, the features with their labels, and how often to draw."""
 
     name: str
@@ -158,7 +158,7 @@ class Plan:
 class Study:
     """The tables: `tables[data, ranker, unit]`, and for the event unit the two questions of §4.3 and §4.2."""
 
-    plans: Sequence[Plan]
+    plans: Sequence[DropPlan]
     tables: Mapping[tuple[str, str, str], Degradation]
     relations: Mapping[tuple[str, str], Relation]
     correlations: Mapping[tuple[str, str], Correlations]
@@ -234,19 +234,19 @@ def study_coverage_drop(
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
     asked = {"drops": list(drops), "draws": draws, "random_state": random_state}
-    desk = Desk(None if home is None else home / "cells", chosen, asked, progress)
+    store = DropCells(None if home is None else home / "cells", chosen, asked, progress)
     plans = []
     if "mslr" in parts:
         plans.append(plan_mslr(path, ids, folds, random_state))
     if "generated" in parts:
-        plans.append(plan_generated(queries, desk, random_state))
+        plans.append(plan_generated(queries, store, random_state))
     tables, relations, correlations = {}, {}, {}
     for plan in plans:
         for ranker in chosen:
             for unit, places in plan.units.items():
-                tables[plan.name, ranker, unit] = desk.fill_table(plan, ranker, unit, places)
-            relations[plan.name, ranker] = desk.relate(plan, ranker, compared)
-            correlations[plan.name, ranker] = desk.correlate(plan, ranker)
+                tables[plan.name, ranker, unit] = store.fill_table(plan, ranker, unit, places)
+            relations[plan.name, ranker] = store.relate(plan, ranker, compared)
+            correlations[plan.name, ranker] = store.correlate(plan, ranker)
     everything = {
         **asked, "folds": folds, "queries": queries, "versions": list_versions(),
         "rankers": {name: plain_value(each.get_params(deep=False)) for name, each in chosen.items()},
@@ -262,7 +262,7 @@ def study_coverage_drop(
 # -- data ----------------------------------------------------------------------------------------------
 
 
-def plan_mslr(path: str | Path | None, ids: Sequence[int], folds: int, random_state: int) -> Plan:
+def plan_mslr(path: str | Path | None, ids: Sequence[int], folds: int, random_state: int) -> DropPlan:
     """All queries of the sample in query folds; features are called "134 Query-url click count"."""
     folder = Path(path) if path is not None else find_data() / "ltr" / "mslr_sample"
     files = [
@@ -280,7 +280,7 @@ def plan_mslr(path: str | Path | None, ids: Sequence[int], folds: int, random_st
     dealt = [(train, test) for train, test in data.folds(folds, random_state=random_state)]
     title = f"MSLR's sample: {data.n_queries} queries, {data.n_rows:,} rows, {folds} folds"
     features = {data.feature_names[each - 1]: "named" for each in ids}
-    return Plan("mslr", title, dealt, features, {"event": both, "row": both}, by_feature=False)
+    return DropPlan("mslr", title, dealt, features, {"event": both, "row": both}, by_feature=False)
 
 
 def find_data() -> Path:
@@ -288,12 +288,12 @@ def find_data() -> Path:
     return Path(os.environ.get("PLACINGS_DATA") or "../shared/data")
 
 
-def plan_generated(queries: int, desk: Desk, random_state: int) -> Plan:
+def plan_generated(queries: int, store: DropCells, random_state: int) -> DropPlan:
     """Generated data, half to train on; the first ranker's top features and one without a signal."""
     made = make_ranking(queries, random_state=random_state)
     train, test = made.data.split(0.5, 0.5, random_state=random_state)
-    ranker = next(iter(desk.rankers))
-    kept = desk.keep("generated", ranker, "top", train, lambda: desk.rank_features(ranker, train))
+    ranker = next(iter(store.rankers))
+    kept = store.keep("generated", ranker, "top", train, lambda: store.rank_features(ranker, train))
     names = list(kept["importance"])
     rng = np.random.default_rng(random_state)
     features = {name: f"top {place}" for place, name in enumerate(names[:3], 1)}
@@ -301,7 +301,7 @@ def plan_generated(queries: int, desk: Desk, random_state: int) -> Plan:
     features[next(planted.name for planted in made.truth if planted.scale is None)] = "no signal"
     title = f"Generated: {made.data.n_queries} queries, {made.data.n_rows:,} rows, half of them to train on"
     units = {"event": ("test", "train+test"), "row": ("test",)}
-    return Plan("generated", title, [(train, test)], features, units, by_feature=True)
+    return DropPlan("generated", title, [(train, test)], features, units, by_feature=True)
 
 
 # -- cells ---------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class OutOfFold:
 
 
 @dataclass(frozen=True)
-class Desk:
+class DropCells:
     """Where cells are made and kept."""
 
     folder: Path | None
@@ -345,14 +345,14 @@ class Desk:
         }  # fmt: skip
         return keep_cell(self.folder, f"{plan} {ranker} {what}", facts, make)
 
-    def fit(self, plan: Plan, ranker: str, fold: int) -> Ranker:
+    def fit(self, plan: DropPlan, ranker: str, fold: int) -> Ranker:
         """The ranker of a fold, trained once."""
         key = (plan.name, ranker, fold)
         if key not in self.fitted:
             self.fitted[key] = self._clone(ranker).fit(plan.folds[fold][0])
         return self.fitted[key]
 
-    def fill_table(self, plan: Plan, ranker: str, unit: str, places: Sequence[str]) -> Degradation:
+    def fill_table(self, plan: DropPlan, ranker: str, unit: str, places: Sequence[str]) -> Degradation:
         """All features, drops and folds of one ranker and unit."""
         names = list(plan.features)
         groups = [[name] for name in names] if plan.by_feature else [names]
@@ -367,7 +367,7 @@ class Desk:
         labelled = [replace(each, chosen=plan.features[each.feature]) for each in whole.effects]
         return replace(whole, effects=tuple(labelled))
 
-    def relate(self, plan: Plan, ranker: str, compared: int) -> Relation:
+    def relate(self, plan: DropPlan, ranker: str, compared: int) -> Relation:
         """Importance against impact, over the most important features of all folds together."""
         ranked = [self._rank(plan, ranker, fold) for fold in range(len(plan.folds))]
         mean = {
@@ -381,7 +381,7 @@ class Desk:
         ]
         return relate_importance(join_folds(parts), "ndcg@8")
 
-    def correlate(self, plan: Plan, ranker: str) -> Correlations:
+    def correlate(self, plan: DropPlan, ranker: str) -> Correlations:
         """Coverage against NDCG@8 over a grid, every query scored by a ranker that did not see it."""
         tests = [test for _, test in plan.folds]
         whole = tests[0] if len(tests) == 1 else concat(tests)
@@ -401,7 +401,7 @@ class Desk:
         """Importances of a ranker trained on these data, largest first."""
         return _list_importance(self._clone(ranker).fit(train), train)
 
-    def _rank(self, plan: Plan, ranker: str, fold: int) -> dict[str, Any]:
+    def _rank(self, plan: DropPlan, ranker: str, fold: int) -> dict[str, Any]:
         train = plan.folds[fold][0]
         what = f"importance fold{fold + 1}"
         return self.keep(
@@ -410,7 +410,7 @@ class Desk:
 
     def _degrade(
         self,
-        plan: Plan,
+        plan: DropPlan,
         ranker: str,
         unit: str,
         where: str,

@@ -46,7 +46,7 @@ from placings.studies.places_models import (
     LINEAR,
     RANKSVM,
     VARIANTS,
-    Desk,
+    StudyCells,
     describe_settings,
     judge_engine,
     judge_network,
@@ -59,14 +59,14 @@ from placings.studies.places_parts import (
     THESIS,
     TREES,
     Families,
-    Pantry,
+    FeatureData,
     Parts,
     cut_parts,
     hide_location,
     list_families,
 )
 from placings.studies.places_settings import TREES as LIBRARIES
-from placings.studies.places_settings import Settings, choose_settings
+from placings.studies.places_settings import StudySettings, choose_settings
 from placings.studies.places_tables import render_study
 from placings.studies.places_why import explain_lengths, find_seen, try_unclicked, weigh_ngrams
 
@@ -81,7 +81,7 @@ def study_places(
     rows: ClickLog | pd.DataFrame | str | Path,
     *,
     out: str | Path | None = None,
-    settings: Settings | None = None,
+    settings: StudySettings | None = None,
     simulated: bool | None = None,
     families: Families | None = None,
     progress: bool = False,
@@ -105,12 +105,12 @@ def study_places(
     asked = settings or choose_settings(log.n_searches)
     parts = cut_parts(log, asked)
     home = None if out is None else Path(out)
-    pantry = Pantry(parts, asked, families or list_families(asked))
-    desk = Desk(parts, asked, pantry, None if home is None else home / CELLS, progress)
-    desk.say(f"{parts.counts['searches']:,} searches, {parts.counts['train']:,} to train on")
+    feature_data = FeatureData(parts, asked, families or list_families(asked))
+    store = StudyCells(parts, asked, feature_data, None if home is None else home / CELLS, progress)
+    store.say(f"{parts.counts['searches']:,} searches, {parts.counts['train']:,} to train on")
     known = "is_target" in log.columns if simulated is None else simulated
     result = plain_value({"simulated": known, "settings": describe_settings(asked), "counts": parts.counts,
-                          **fill_tables(desk, home)})  # fmt: skip
+                          **fill_tables(store, home)})  # fmt: skip
     result["seconds"] = round(time.perf_counter() - began, 1)
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
@@ -119,32 +119,32 @@ def study_places(
     return dict(result)
 
 
-def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
+def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
     """Every table; models of one family of features stand together, so that each is made once."""
-    parts, settings = desk.parts, desk.settings
+    parts, settings = store.parts, store.settings
     offsets = find_offsets(parts.test)
     sessions = find_sessions(parts.test, offsets)
     how: dict[str, Any] = {"draws": settings.bootstrap, "seed": settings.seed, "sessions": sessions}
     context = describe_searches(parts.test, offsets)
     if "kind" in parts.test:
         context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
-    cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(desk)}
+    cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(store)}
     # relations: the default re-ranker, and what unclicked searches are worth
-    default = judge_default(desk, home, context)
-    unsuccessful = try_unclicked(desk, cells[ENGINE])
+    default = judge_default(store, home, context)
+    unsuccessful = try_unclicked(store, cells[ENGINE])
     # n-grams for trees
-    tuned = {name: judge_tree(desk, name) for name in LIBRARIES}
+    tuned = {name: judge_tree(store, name) for name in LIBRARIES}
     lengths = count_letters(parts.test, offsets)
     bands = context.get("length", np.full(len(offsets) - 1, "[0, 2]", dtype=object))
     seen = find_seen(parts.train, parts.test)
-    why = explain_lengths(desk, cells[ENGINE], bands, seen)
-    desk.pantry.forget(TREES, RELATIONS)
+    why = explain_lengths(store, cells[ENGINE], bands, seen)
+    store.feature_data.forget(TREES, RELATIONS)
     # all n-grams
-    cells[RANKSVM] = judge_ranksvm(desk)
-    networks = {short: judge_network(desk, short) for short in ("linear", "deep", *settings.variants)}
-    desk.pantry.forget(THESIS)
-    importances = weigh_ngrams(desk)
-    desk.pantry.forget(COUNTED)
+    cells[RANKSVM] = judge_ranksvm(store)
+    networks = {short: judge_network(store, short) for short in ("linear", "deep", *settings.variants)}
+    store.feature_data.forget(THESIS)
+    importances = weigh_ngrams(store)
+    store.feature_data.forget(COUNTED)
     cells |= {name: found[1] for name, found in tuned.items()}
     cells |= {LINEAR: networks["linear"], DEEP: networks["deep"]}
     if "groupwise" in networks:
@@ -155,7 +155,7 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
     return {
         "models": describe_models(cells, ENGINE, **how),
         "ranks": {name: [rank for rank in cell["clicks"] if rank] for name, cell in cells.items()},
-        "tuned": [_tell_tuning(name, *found, desk) for name, found in tuned.items()],
+        "tuned": [_tell_tuning(name, *found, store) for name, found in tuned.items()],
         "variants": sorted(
             describe_models(known, ENGINE, **how)[1:], key=lambda row: -row["mrr"]
         ),
@@ -171,7 +171,7 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
         "ngram_slices": judge_slices(
             cells[ENGINE], cells[ngrams], context, least=settings.least, **how
         ),
-        "types_clicked": judge_types(cells, parts, offsets, desk),
+        "types_clicked": judge_types(cells, parts, offsets, store),
         "depth": default["depth"],
         "oracle": default["oracle"],
         "left_to_engine": default["left_to_engine"],
@@ -183,45 +183,45 @@ def fill_tables(desk: Desk, home: Path | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]) -> dict[str, Any]:
+def judge_default(store: StudyCells, home: Path | None, context: Mapping[str, AnyArray]) -> dict[str, Any]:
     """The cell of the default re-ranker: ranks with and without the guard, without location, by depth.
 
     What is judged is what is saved: the re-ranker is loaded from its folder and asked one search at a time.
     """
-    settings, parts = desk.settings, desk.parts
+    settings, parts = store.settings, store.parts
     path = None if home is None else home / MODEL
 
     def make() -> dict[str, Any]:
         began = time.perf_counter()
-        desk.say("re-ranker: training trees and a network")
-        trained = make_default(settings, desk.pantry.families[RELATIONS]())
+        store.say("re-ranker: training trees and a network")
+        trained = make_default(settings, store.feature_data.families[RELATIONS]())
         trained.fit(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
         took = round(time.perf_counter() - began, 2)
         told = ", ".join(f"{kind} {value:.4f}" for kind, value in trained.valid_.items())
-        desk.say(f"re-ranker, {trained.lists_:,} lists, MRR on validation: {told}")
+        store.say(f"re-ranker, {trained.lists_:,} lists, MRR on validation: {told}")
         served, digest = save_and_load(trained, path)
         guard = served.guard_
         assert guard is not None
         test = ask_rows(parts.test, settings)
-        facts, live = judge_served(desk, served)
+        facts, live = judge_served(store, served)
         bare = Reranker(served.features_, served.ranker_, None, served.clicks_)
         unguarded = bare.score(test)
         return {
             "chosen": list(trained.valid_)[-1],
             "valid": trained.valid_,
             "lists": trained.lists_,
-            "unguarded": {**desk.rank(unguarded), "seconds": took},
-            "guarded": {**desk.rank(live), "seconds": took},
-            "hidden": desk.rank(served.score(hide_location(test))),
+            "unguarded": {**store.rank(unguarded), "seconds": took},
+            "guarded": {**store.rank(live), "seconds": took},
+            "hidden": store.rank(served.score(hide_location(test))),
             "left_to_engine": guard.left_to_engine(context, len(find_offsets(test)) - 1),
             "guard": guard.to_state(),
             "served": {**facts, "digest": digest},
-            **tell_depth(desk, served),
+            **tell_depth(store, served),
         }
 
     names = ("rounds", "neural_steps", "depths", "bootstrap")
     about = {
-        "features": desk.pantry.describe(RELATIONS),
+        "features": store.feature_data.describe(RELATIONS),
         "settings": {name: getattr(settings, name) for name in names},
         "resampled": "sessions" if "session_id" in parts.test else "searches",
     }
@@ -233,10 +233,10 @@ def judge_default(desk: Desk, home: Path | None, context: Mapping[str, AnyArray]
         except (BadBundle, KeyError):
             return False
 
-    return desk.keep(DEFAULT, about, make, stands)
+    return store.keep(DEFAULT, about, make, stands)
 
 
-def make_default(settings: Settings, features: FeatureSet | None = None) -> Reranker:
+def make_default(settings: StudySettings, features: FeatureSet | None = None) -> Reranker:
     """The default re-ranker, with as many rounds and steps as the study has."""
     members = list_members(settings.seed, rounds=2 * settings.rounds, steps=settings.neural_steps)
     return Reranker(
@@ -250,7 +250,7 @@ def make_default(settings: Settings, features: FeatureSet | None = None) -> Rera
 def fit_reranker(train: pd.DataFrame, valid: pd.DataFrame, **settings: Any) -> Reranker:
     """Version 0.1's way to the default re-ranker; goes in version 0.3."""
     warnings.warn("fit_reranker is now Reranker().fit(train, valid=valid)", DeprecationWarning, stacklevel=2)
-    made = make_default(settings.get("settings") or Settings(), settings.get("features"))
+    made = make_default(settings.get("settings") or StudySettings(), settings.get("features"))
     return made.fit(ClickLog(train), valid=ClickLog(valid))
 
 
@@ -274,7 +274,7 @@ def count_unlike(one: Floats, other: Floats, offsets: Ints) -> int:
     return sum(not np.array_equal(*pair) for pair in zip(orders[::2], orders[1::2], strict=True))
 
 
-def ask_rows(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+def ask_rows(rows: pd.DataFrame, settings: StudySettings) -> pd.DataFrame:
     """Rows as a re-ranker is asked about them: it knows past clicks as they stood when training ended.
 
     Where sessions were drawn at random, some that were learned from came later than the search; so rows bring
@@ -283,9 +283,9 @@ def ask_rows(rows: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     return rows if settings.split == "session" else rows.drop(columns=PAST, errors="ignore")
 
 
-def judge_served(desk: Desk, served: Reranker) -> tuple[dict[str, Any], Floats]:
+def judge_served(store: StudyCells, served: Reranker) -> tuple[dict[str, Any], Floats]:
     """How many test searches a live request orders otherwise than the batch, and the live order as scores."""
-    rows = ask_rows(desk.parts.test, desk.settings)
+    rows = ask_rows(store.parts.test, store.settings)
     live, offsets = served.score(rows, live=True), find_offsets(rows)
     return {
         "searches": len(offsets) - 1,
@@ -293,33 +293,33 @@ def judge_served(desk: Desk, served: Reranker) -> tuple[dict[str, Any], Floats]:
     }, live
 
 
-def tell_depth(desk: Desk, served: Reranker) -> dict[str, Any]:
+def tell_depth(store: StudyCells, served: Reranker) -> dict[str, Any]:
     """MRR of re-ranking the engine's first k, and the ceiling of any order; items beyond k count as absent.
 
     Judged on the true target where it is known, on the clicked item otherwise. Depths that the log does not
     reach are left out. `oracle` is the ceiling of the study's own pool.
     """
-    rows = ask_rows(desk.parts.deep, desk.settings)
-    column = "is_target" if desk.parts.has_truth else "label"
+    rows = ask_rows(store.parts.deep, store.settings)
+    column = "is_target" if store.parts.has_truth else "label"
     judged = rows.groupby("search_id", sort=False)[column].transform("max").to_numpy() > 0
-    rows = rows if desk.parts.has_truth else rows[judged].reset_index(drop=True)
+    rows = rows if store.parts.has_truth else rows[judged].reset_index(drop=True)
     deepest = int(rows["position"].max())
     table: list[dict[str, Any]] = []
-    depths = [k for k in desk.settings.depths if k <= deepest or k == min(desk.settings.depths)]
-    for k in sorted({*depths, min(desk.settings.pool, deepest)}):
+    depths = [k for k in store.settings.depths if k <= deepest or k == min(store.settings.depths)]
+    for k in sorted({*depths, min(store.settings.pool, deepest)}):
         pool = rows[rows["position"] <= k].reset_index(drop=True)
         offsets = find_offsets(pool)
         truth = pool[column].to_numpy(dtype=np.float64)
         engine = invert_ranks(find_ranks(-pool["position"].to_numpy(float), truth, offsets), absent=0.0)
         model = invert_ranks(find_ranks(served.score(pool), truth, offsets), absent=0.0)
         facts = compare_two(
-            engine, model, draws=desk.settings.bootstrap, seed=desk.settings.seed,
+            engine, model, draws=store.settings.bootstrap, seed=store.settings.seed,
             sessions=find_sessions(pool, offsets),
         )  # fmt: skip
         held = rank_of_first_relevant(truth, truth, offsets)
         table.append({"k": k, **facts, "oracle": float((~np.isnan(held)).mean())})
-    within = [row for row in table if row["k"] <= desk.settings.pool]
-    measure = "true" if desk.parts.has_truth else "clicks"
+    within = [row for row in table if row["k"] <= store.settings.pool]
+    measure = "true" if store.parts.has_truth else "clicks"
     return {"depth": table, "oracle": within[-1]["oracle"], "depth_measure": measure}
 
 
@@ -343,7 +343,7 @@ def tell_hidden(
 
 
 def judge_types(
-    cells: Mapping[str, Mapping[str, Any]], parts: Parts, offsets: Ints, desk: Desk
+    cells: Mapping[str, Mapping[str, Any]], parts: Parts, offsets: Ints, store: StudyCells
 ) -> list[dict[str, Any]]:
     """By the type of the clicked item, which nobody knows beforehand: to report, not to judge by."""
     if "type" not in parts.test:
@@ -362,8 +362,8 @@ def judge_types(
             before,
             after,
             kinds == kind,
-            draws=desk.settings.bootstrap,
-            seed=desk.settings.seed,
+            draws=store.settings.bootstrap,
+            seed=store.settings.seed,
             sessions=find_sessions(test, offsets),
         )
         table.append({"type": kind, **facts})
@@ -393,14 +393,16 @@ def count_letters(rows: pd.DataFrame, offsets: Ints) -> Ints:
     return np.array([len(text) if isinstance(text, str) else 0 for text in texts], dtype=np.int64)
 
 
-def _tell_tuning(name: str, base: Mapping[str, Any], best: Mapping[str, Any], desk: Desk) -> dict[str, Any]:
+def _tell_tuning(
+    name: str, base: Mapping[str, Any], best: Mapping[str, Any], store: StudyCells
+) -> dict[str, Any]:
     """Table 6.2: a row of one library."""
     table = describe_models(
         {"default": base, "tuned": best},
         "default",
-        draws=desk.settings.bootstrap,
-        seed=desk.settings.seed,
-        sessions=find_sessions(desk.parts.test, find_offsets(desk.parts.test)),
+        draws=store.settings.bootstrap,
+        seed=store.settings.seed,
+        sessions=find_sessions(store.parts.test, find_offsets(store.parts.test)),
     )
     return {
         "model": name, "default": table[0]["mrr"], "default_low": table[0]["low"],

@@ -33,9 +33,9 @@ from placings.studies.places_measures import (
     invert_ranks,
     judge_slices,
 )
-from placings.studies.places_models import ENGINE, Desk, describe_fit, describe_settings, judge_engine
-from placings.studies.places_parts import RELATIONS, Pantry, cut_parts
-from placings.studies.places_settings import Settings
+from placings.studies.places_models import ENGINE, StudyCells, describe_fit, describe_settings, judge_engine
+from placings.studies.places_parts import RELATIONS, FeatureData, cut_parts
+from placings.studies.places_settings import StudySettings
 from placings.studies.places_tables import render_study
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ Say = Callable[[str], None]
 LINEAR = "linear"
 NAMES = {"lightgbm": "LightGBM", "neural": "neural"}
 DARK, DARK_DAYS, DARK_PLATFORM = "weight", 7, "android"  # lost where, and for how long
-SETTINGS = Settings(split="time", rounds=100, neural_steps=600, bootstrap=1000, least=50, depths=(10, 20, 40))
+SETTINGS = StudySettings(
+    split="time", rounds=100, neural_steps=600, bootstrap=1000, least=50, depths=(10, 20, 40)
+)
 
 
 def run_demo(
@@ -67,11 +69,11 @@ def run_demo(
         f"\n4. Who ranks better: trained on {parts.counts['train']:,} searches with a click, "
         f"judged on the last {parts.counts['test']:,}"
     )
-    desk = Desk(parts, settings, Pantry(parts, settings, {RELATIONS: _make_features}), None)
-    result, served = judge_rankers(desk, out / MODEL)
+    store = StudyCells(parts, settings, FeatureData(parts, settings, {RELATIONS: _make_features}), None)
+    result, served = judge_rankers(store, out / MODEL)
     say("\n" + render_study(result))
     say("\n5. A feature goes dark, and what that costs")
-    result["coverage"] = show_dark(desk, served, say)
+    result["coverage"] = show_dark(store, served, say)
     write_text(out / "demo.json", write_json(plain_value(result)) + "\n")
     return result
 
@@ -123,14 +125,14 @@ def simulate_and_join(
     return frame
 
 
-def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
+def judge_rankers(store: StudyCells, path: Path) -> tuple[dict[str, Any], Reranker]:
     """Engine, linear, trees, network and the guarded re-ranker, on the same searches of the last days.
 
     The re-ranker is saved in `path`, loaded again, and judged as it will be served.
     """
     from placings.rankers import LinearRanker
 
-    parts, settings = desk.parts, desk.settings
+    parts, settings = store.parts, store.settings
     trained = make_default(settings, _make_features())
     trained.fit(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
     served, digest = save_and_load(trained, path)
@@ -138,15 +140,15 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
     assert isinstance(mean, MeanRanker)
     guard = served.guard_
     assert guard is not None
-    desk.pantry.fitted[RELATIONS] = served.features_
-    test = desk.pantry.data(RELATIONS, "test")
-    cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(desk)}
-    cells[LINEAR] = desk.judge(LINEAR, RELATIONS, LinearRanker())
+    store.feature_data.fitted[RELATIONS] = served.features_
+    test = store.feature_data.data(RELATIONS, "test")
+    cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(store)}
+    cells[LINEAR] = store.judge(LINEAR, RELATIONS, LinearRanker())
     for kind, ranker in mean.members_.items():
         scores = np.asarray(ranker.predict(test), dtype=np.float64)
-        cells[NAMES[kind]] = {**desk.rank(scores), "seconds": mean.seconds_[kind]}
-    facts, live = judge_served(desk, served)
-    cells[DEFAULT] = {**desk.rank(live), "seconds": sum(mean.seconds_.values())}
+        cells[NAMES[kind]] = {**store.rank(scores), "seconds": mean.seconds_[kind]}
+    facts, live = judge_served(store, served)
+    cells[DEFAULT] = {**store.rank(live), "seconds": sum(mean.seconds_.values())}
     offsets = find_offsets(parts.test)
     context = describe_searches(parts.test, offsets)
     if "kind" in parts.test:
@@ -159,7 +161,7 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
         for kind, ranker in mean.members_.items()
         if "curve" in (fit := describe_fit(ranker))
     }
-    depth = tell_depth(desk, served)
+    depth = tell_depth(store, served)
     result = {
         "simulated": True, "settings": describe_settings(settings), "counts": parts.counts,
         "models": describe_models(cells, ENGINE, **how),
@@ -176,7 +178,7 @@ def judge_rankers(desk: Desk, path: Path) -> tuple[dict[str, Any], Reranker]:
     return dict(plain_value(result)), served
 
 
-def show_dark(desk: Desk, served: Reranker, say: Say) -> dict[str, Any]:
+def show_dark(store: StudyCells, served: Reranker, say: Say) -> dict[str, Any]:
     """Take the popularity of all places away on one platform for the last days: coverage, and what it costs.
 
     The column of the log goes dark, and with it every feature made of it. The cost is judged on the true
@@ -186,7 +188,7 @@ def show_dark(desk: Desk, served: Reranker, say: Say) -> dict[str, Any]:
 
     from placings.feco import coverage
 
-    rows = desk.parts.test
+    rows = store.parts.test
     since = rows["time"].max().normalize() - pd.Timedelta(days=DARK_DAYS - 1)
     late = rows["time"] >= since
     table = rows[["search_id", "time", "platform", DARK]].assign(
@@ -200,7 +202,7 @@ def show_dark(desk: Desk, served: Reranker, say: Say) -> dict[str, Any]:
     )
     shown = found.assign(coverage=[f"{share:.0%}" for share in found["coverage"]])
     say(shown[["platform", "when", "coverage", "events"]].to_string(index=False))
-    cost = [_lose(desk, served, drop) for drop in (0.25, 0.5, 1.0)]
+    cost = [_lose(store, served, drop) for drop in (0.25, 0.5, 1.0)]
     told = ", ".join(
         f"{row['drop']:.0%} of the searches {-row['lost']:+.4f} [{-row['high']:+.4f}, {-row['low']:+.4f}]"
         for row in cost
@@ -215,19 +217,19 @@ def show_dark(desk: Desk, served: Reranker, say: Say) -> dict[str, Any]:
     }
 
 
-def _lose(desk: Desk, served: Reranker, drop: float) -> dict[str, Any]:
+def _lose(store: StudyCells, served: Reranker, drop: float) -> dict[str, Any]:
     """What the re-ranker loses when a share of the test searches lacks the column."""
-    rows = ask_rows(desk.parts.test, desk.settings)
+    rows = ask_rows(store.parts.test, store.settings)
     offsets = find_offsets(rows)
     truth = rows["is_target"].to_numpy(dtype=np.float64)
-    rng = np.random.default_rng(desk.settings.seed)
+    rng = np.random.default_rng(store.settings.seed)
     dark = np.repeat(rng.permutation(len(offsets) - 1) < drop * (len(offsets) - 1), np.diff(offsets))
     values = [
         invert_ranks(find_ranks(served.score(each), truth, offsets), absent=0.0)
         for each in (rows, rows.assign(**{DARK: rows[DARK].where(~dark)}))
     ]
-    seed, sessions = desk.settings.seed, find_sessions(rows, offsets)
-    facts = compare_two(*values, draws=desk.settings.bootstrap, seed=seed, sessions=sessions)
+    seed, sessions = store.settings.seed, find_sessions(rows, offsets)
+    facts = compare_two(*values, draws=store.settings.bootstrap, seed=seed, sessions=sessions)
     p = float(flip_signs((values[1] - values[0])[:, None], random_state=seed, clusters=sessions)[0])
     return {
         "drop": drop, "mrr": facts["engine"], "lost": -facts["difference"], "low": -facts["high"],

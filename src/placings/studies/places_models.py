@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import Floats, keep_cell, plain_value
+from placings.core import Floats, keep_cell, keep_old_names, plain_value
 from placings.data import RankingData
 from placings.evaluation import list_versions, weigh_positives
 from placings.logs import find_offsets
 from placings.metrics import mrr
 from placings.rankers import Ranker
 from placings.studies.places_measures import find_ranks
-from placings.studies.places_parts import THESIS, TREES, Pantry, Parts
-from placings.studies.places_settings import GRIDS, Settings
+from placings.studies.places_parts import THESIS, TREES, FeatureData, Parts
+from placings.studies.places_settings import GRIDS, StudySettings
 
 FORMAT = 2  # past clicks stand as at the end of training; the default is judged as served
 ENGINE, RANKSVM, LINEAR, DEEP, GROUPWISE = "engine", "RankSVM", "neural linear", "neural deep", "groupwise"
@@ -39,12 +39,12 @@ VARIANTS = {  # Table 6.3: short name → preset, and how the table calls it
 
 
 @dataclass
-class Desk:
+class StudyCells:
     """Where cells are made and kept; `say` tells how far the run is."""
 
     parts: Parts
-    settings: Settings
-    pantry: Pantry
+    settings: StudySettings
+    feature_data: FeatureData
     folder: Path | None
     progress: bool = False
     versions: Mapping[str, str] = field(default_factory=list_versions)
@@ -100,13 +100,13 @@ class Desk:
         there was a click at all, for objectives that know no grades.
         """
         about = {
-            "features": self.pantry.describe(family), "ranker": type(ranker).__name__,
+            "features": self.feature_data.describe(family), "ranker": type(ranker).__name__,
             "settings": ranker.get_params(deep=False), "hidden": hidden, "watch": watch,
             "positive_weight": positive_weight, "binary": binary,
         }  # fmt: skip
 
         def make() -> dict[str, Any]:
-            train, valid = self.pantry.data(family, "train"), self.pantry.data(family, "valid")
+            train, valid = self.feature_data.data(family, "train"), self.feature_data.data(family, "valid")
             if positive_weight is not None:
                 train = weigh_positives(train, positive_weight)
             if binary:
@@ -114,11 +114,11 @@ class Desk:
             began = time.perf_counter()
             ranker.fit(train, valid=valid) if watch else ranker.fit(train)
             took = time.perf_counter() - began
-            test = self.pantry.data(family, "test")
+            test = self.feature_data.data(family, "test")
             found = self.rank(np.asarray(ranker.predict(test), dtype=np.float64))
             found |= {"valid": measure_mrr(ranker, valid), "seconds": round(took, 2), **describe_fit(ranker)}
             if hidden:
-                blind = self.pantry.make(family, self.pantry.rows(family, "hidden"))
+                blind = self.feature_data.make(family, self.feature_data.rows(family, "hidden"))
                 found["hidden"] = self.rank(np.asarray(ranker.predict(blind), dtype=np.float64))
             return found
 
@@ -134,9 +134,9 @@ class Desk:
         return found
 
 
-def judge_engine(desk: Desk) -> dict[str, Any]:
+def judge_engine(store: StudyCells) -> dict[str, Any]:
     """The engine's own order."""
-    return {**desk.rank(-desk.parts.test["position"].to_numpy(dtype=np.float64)), "seconds": 0.0}
+    return {**store.rank(-store.parts.test["position"].to_numpy(dtype=np.float64)), "seconds": 0.0}
 
 
 def forget_grades(data: RankingData) -> RankingData:
@@ -144,7 +144,7 @@ def forget_grades(data: RankingData) -> RankingData:
     return data.replace(y=(data.y > 0).astype(data.y.dtype))
 
 
-def make_tree(name: str, settings: Settings, given: Mapping[str, Any]) -> Ranker:
+def make_tree(name: str, settings: StudySettings, given: Mapping[str, Any]) -> Ranker:
     """An unfitted ranker of one of the three libraries as the thesis uses them: without the engine's bias.
 
     `rounds` in `given` multiplies the settings' number.
@@ -170,18 +170,18 @@ def make_tree(name: str, settings: Settings, given: Mapping[str, Any]) -> Ranker
     return made
 
 
-def judge_tree(desk: Desk, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def judge_tree(store: StudyCells, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """A library with its defaults, and with the best values of its grid on the validation part.
 
     Values are tried one after the other, each on top of the best so far: `trials` of them at most.
     """
-    base = desk.judge(f"{name} default", TREES, make_tree(name, desk.settings, {}), hidden=True)
+    base = store.judge(f"{name} default", TREES, make_tree(name, store.settings, {}), hidden=True)
     best = base
     chosen: dict[str, Any] = {}
-    for trial in GRIDS[name][: desk.settings.trials]:
+    for trial in GRIDS[name][: store.settings.trials]:
         values = _merge(chosen, trial)
-        cell = desk.judge(
-            f"{name} {_name_values(values)}", TREES, make_tree(name, desk.settings, values),
+        cell = store.judge(
+            f"{name} {_name_values(values)}", TREES, make_tree(name, store.settings, values),
             positive_weight=values.get("positive_weight"), hidden=name == "LightGBM",
             binary=values.get("objective") in BINARY,
         )  # fmt: skip
@@ -190,24 +190,24 @@ def judge_tree(desk: Desk, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return base, {**best, "parameters": chosen}
 
 
-def judge_ranksvm(desk: Desk) -> dict[str, Any]:
+def judge_ranksvm(store: StudyCells) -> dict[str, Any]:
     """RankSVM on all hashed columns."""
     from placings.rankers import LinearRanker
 
-    return desk.judge(RANKSVM, THESIS, LinearRanker("hinge", C=1.0, tol=1e-2), watch=False)
+    return store.judge(RANKSVM, THESIS, LinearRanker("hinge", C=1.0, tol=1e-2), watch=False)
 
 
-def judge_network(desk: Desk, short: str) -> dict[str, Any]:
+def judge_network(store: StudyCells, short: str) -> dict[str, Any]:
     """A network of Table 6.3 on all hashed columns: it sees no validation part and ends by steps alone."""
     from placings.rankers import NeuralRanker
 
     preset, title = VARIANTS[short]
-    steps = desk.settings.group_steps if short == "groupwise" else desk.settings.steps
+    steps = store.settings.group_steps if short == "groupwise" else store.settings.steps
     ranker = NeuralRanker(
-        preset=preset, transform="log1p", steps=steps, random_state=desk.settings.seed, device="cpu",
+        preset=preset, transform="log1p", steps=steps, random_state=store.settings.seed, device="cpu",
         metric="mrr",
     )  # fmt: skip
-    return {**desk.judge(title, THESIS, ranker, watch=False), "title": title}
+    return {**store.judge(title, THESIS, ranker, watch=False), "title": title}
 
 
 def measure_mrr(ranker: Ranker, data: RankingData) -> float:
@@ -258,6 +258,9 @@ def _name_values(values: Mapping[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in flat.items())
 
 
-def describe_settings(settings: Settings) -> dict[str, Any]:
+def describe_settings(settings: StudySettings) -> dict[str, Any]:
     """The settings as plain values."""
     return dict(plain_value(asdict(settings)))
+
+
+__getattr__ = keep_old_names(__name__, {"Desk": "StudyCells"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Ints, need_library
+from placings.core import AnyArray, BadInput, Floats, Ints, keep_old_names, need_library
 from placings.data import RankingData
 from placings.logs import (
     ITEM_ID,
@@ -24,7 +24,7 @@ from placings.logs import (
     find_offsets,
     look_up_clicks,
 )
-from placings.studies.places_settings import Settings
+from placings.studies.places_settings import StudySettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class Parts:
         return "is_target" in self.test
 
 
-def cut_parts(rows: pd.DataFrame | ClickLog, settings: Settings) -> Parts:
+def cut_parts(rows: pd.DataFrame | ClickLog, settings: StudySettings) -> Parts:
     """Deal out sessions, and leave out lists of one item.
 
     Sessions are dealt by their first search, the last ones for the test, or with `split="session"` at random.
@@ -121,7 +121,7 @@ def _take_pool(part: pd.DataFrame, pool: int) -> _Pool:
 
 
 def _add_known_clicks(
-    rows: pd.DataFrame, train_log: pd.DataFrame, valid_log: pd.DataFrame, settings: Settings
+    rows: pd.DataFrame, train_log: pd.DataFrame, valid_log: pd.DataFrame, settings: StudySettings
 ) -> pd.DataFrame:
     """Test rows with the clicks of training and validation sessions: as of each search, or as they ended."""
     pandas = need_library("pandas", "the places study")
@@ -161,11 +161,11 @@ def hide_location(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass
-class Pantry:
+class FeatureData:
     """Feature sets fitted on the training rows once, and the data they make, kept until forgotten."""
 
     parts: Parts
-    settings: Settings
+    settings: StudySettings
     families: Families
     fitted: dict[str, Any] = field(default_factory=dict)
     made: dict[tuple[str, str], RankingData] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Pantry:
         return rows
 
 
-def list_families(settings: Settings) -> dict[str, Callable[[], Any]]:
+def list_families(settings: StudySettings) -> dict[str, Callable[[], Any]]:
     """The feature sets of the study: relations, and the thesis' columns in three sizes."""
     from placings.places import place_features, thesis_features
 
@@ -248,3 +248,6 @@ def weigh_bands(lengths: Ints | AnyArray, bands: AnyArray, *, most: float = 4.0)
     weight = 1.0 / np.sqrt(share)
     weight = np.minimum(weight / weight.min(), most)[codes]
     return np.repeat(weight / weight.mean(), lengths)
+
+
+__getattr__ = keep_old_names(__name__, {"Pantry": "FeatureData"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from placings.core import BadInput, UnknownName
+from placings.core import BadInput, UnknownName, keep_old_names
 
 SPLITS = ("time", "session")
 THESIS_STEPS = 15_000  # of the presets of Table 6.3
@@ -31,7 +31,7 @@ GRIDS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class StudySettings:
     """What a run was asked for; the run's folder keeps it, and every cell's name depends on it.
 
     `shares` are those of training, validation and test. `split="time"` holds out the last sessions,
@@ -69,7 +69,7 @@ class Settings:
             raise UnknownName("split", str(self.split), SPLITS)
 
 
-def choose_settings(searches: int, *, quick: bool = False, full: bool = False, **given: Any) -> Settings:
+def choose_settings(searches: int, *, quick: bool = False, full: bool = False, **given: Any) -> StudySettings:
     """Settings whose run takes about 15 minutes for 5,000 searches on two cores, 2 with `quick`.
 
     From 10,000 searches on, training is longer; 20,000 stay below two hours. `full` trains the thesis'
@@ -77,7 +77,7 @@ def choose_settings(searches: int, *, quick: bool = False, full: bool = False, *
     """
     if quick and full:
         raise BadInput("quick and full are opposites. Choose one of them.")
-    chosen = Settings()
+    chosen = StudySettings()
     if quick:
         chosen = replace(
             chosen, tree_hashed=2**7, rounds=60, slow_rounds=20, trials=1, steps=80, group_steps=25,
@@ -89,3 +89,6 @@ def choose_settings(searches: int, *, quick: bool = False, full: bool = False, *
     if full:
         chosen = replace(chosen, steps=THESIS_STEPS, group_steps=THESIS_STEPS)
     return replace(chosen, **given)
+
+
+__getattr__ = keep_old_names(__name__, {"Settings": "StudySettings"})

@@ -13,7 +13,7 @@ from placings.features import SIGNALS
 from placings.logs import SEARCH_ID, carry_clicks, find_offsets
 from placings.rankers import LightGBMRanker
 from placings.studies.places_measures import compare_two, find_sessions, invert_ranks, list_measures
-from placings.studies.places_models import Desk, forget_grades, measure_mrr
+from placings.studies.places_models import StudyCells, forget_grades, measure_mrr
 from placings.studies.places_parts import (
     COUNTED,
     RELATIONS,
@@ -30,7 +30,9 @@ TOP = 20
 POPULAR = ("weight", "distance_", "log_distance", "past_clicks", "has_focus")  # in names of columns
 
 
-def explain_lengths(desk: Desk, engine: Mapping[str, Any], bands: AnyArray, seen: AnyArray) -> dict[str, Any]:
+def explain_lengths(
+    store: StudyCells, engine: Mapping[str, Any], bands: AnyArray, seen: AnyArray
+) -> dict[str, Any]:
     """The experiment: the same trees on n-grams, and with more and more of what n-grams cannot say.
 
     Trees that split on n-grams of the query and of the name cannot say that the two agree: they learn which
@@ -49,11 +51,11 @@ def explain_lengths(desk: Desk, engine: Mapping[str, Any], bands: AnyArray, seen
     }
     base = invert_ranks(engine["clicks"], absent=np.nan)
     judged = ~np.isnan(base)
-    rows: list[dict[str, Any]] = [_tell("engine", base, base, bands, seen, desk)]
+    rows: list[dict[str, Any]] = [_tell("engine", base, base, bands, seen, store)]
     for title, (blocks, balanced) in steps.items():
-        cell = _judge_step(desk, title, blocks, balanced)
-        rows.append(_tell(title, base, invert_ranks(cell["clicks"], absent=np.nan), bands, seen, desk))
-    trained = count_bands(desk.parts.train)
+        cell = _judge_step(store, title, blocks, balanced)
+        rows.append(_tell(title, base, invert_ranks(cell["clicks"], absent=np.nan), bands, seen, store))
+    trained = count_bands(store.parts.train)
     table = []
     for band in _order(bands):
         here = (bands == band) & judged
@@ -67,25 +69,25 @@ def explain_lengths(desk: Desk, engine: Mapping[str, Any], bands: AnyArray, seen
     return {"models": rows, "bands": table}
 
 
-def _judge_step(desk: Desk, title: str, blocks: tuple[str, ...], balanced: bool) -> dict[str, Any]:
-    settings = desk.settings
+def _judge_step(store: StudyCells, title: str, blocks: tuple[str, ...], balanced: bool) -> dict[str, Any]:
+    settings = store.settings
     ranker = LightGBMRanker(
         rounds=settings.rounds, early_stopping=max(10, settings.rounds // 4), metric="mrr", debias=False,
         learning_rate=settings.tree_rate, random_state=settings.seed,
     )  # fmt: skip
 
     def make() -> dict[str, Any]:
-        parts = {name: _collect(desk, name, blocks) for name in ("train", "valid", "test")}
+        parts = {name: _collect(store, name, blocks) for name in ("train", "valid", "test")}
         train = parts["train"]
         if balanced:
-            train = balance(train, desk.pantry.rows(TREES, "train"))
+            train = balance(train, store.feature_data.rows(TREES, "train"))
         ranker.fit(train, valid=parts["valid"])
         scores = np.asarray(ranker.predict(parts["test"]), dtype=np.float64)
-        return {**desk.rank(scores), "valid": measure_mrr(ranker, parts["valid"])}
+        return {**store.rank(scores), "valid": measure_mrr(ranker, parts["valid"])}
 
     about = {"blocks": blocks, "balanced": balanced, "settings": ranker.get_params(deep=False),
-             "features": [desk.pantry.describe(family) for family in (TREES, RELATIONS)]}  # fmt: skip
-    return desk.keep(f"why {title}", about, make)
+             "features": [store.feature_data.describe(family) for family in (TREES, RELATIONS)]}  # fmt: skip
+    return store.keep(f"why {title}", about, make)
 
 
 def balance(data: RankingData, rows: pd.DataFrame) -> RankingData:
@@ -96,15 +98,15 @@ def balance(data: RankingData, rows: pd.DataFrame) -> RankingData:
     return data.replace(weight=weigh_bands(data.sizes, kinds["length"]))
 
 
-def _collect(desk: Desk, part: str, blocks: tuple[str, ...]) -> RankingData:
+def _collect(store: StudyCells, part: str, blocks: tuple[str, ...]) -> RankingData:
     """The columns of the wanted blocks over the same rows: lists trimmed as for n-grams."""
-    rows = desk.pantry.rows(TREES, part)
-    relations = desk.pantry.make(RELATIONS, rows)
+    rows = store.feature_data.rows(TREES, part)
+    relations = store.feature_data.make(RELATIONS, rows)
     wanted = [name for name in relations.feature_names if name_block(name) in blocks]
     dense = relations.select(wanted)
     if "ngrams" not in blocks:
         return dense
-    ngrams = desk.pantry.data(TREES, part)
+    ngrams = store.feature_data.data(TREES, part)
     ngrams = ngrams.select([i for i, name in enumerate(ngrams.feature_names) if not is_signal(name)])
     return join_columns(ngrams, dense) if wanted else ngrams
 
@@ -132,9 +134,9 @@ def is_signal(name: str) -> bool:
 
 
 def _tell(
-    title: str, base: Floats, values: Floats, bands: AnyArray, seen: AnyArray, desk: Desk
+    title: str, base: Floats, values: Floats, bands: AnyArray, seen: AnyArray, store: StudyCells
 ) -> dict[str, Any]:
-    how = _resampling(desk)
+    how = _resampling(store)
     row: dict[str, Any] = {"model": title, "all": compare_two(base, values, **how)}
     row["bands"] = {band: compare_two(base, values, bands == band, **how) for band in _order(bands)}
     row["clicked_before"] = compare_two(base, values, seen, **how)
@@ -142,12 +144,12 @@ def _tell(
     return row
 
 
-def _resampling(desk: Desk) -> dict[str, Any]:
+def _resampling(store: StudyCells) -> dict[str, Any]:
     """How every interval of the test searches is drawn."""
-    test = desk.parts.test
+    test = store.parts.test
     return {
-        "draws": desk.settings.bootstrap,
-        "seed": desk.settings.seed,
+        "draws": store.settings.bootstrap,
+        "seed": store.settings.seed,
         "sessions": find_sessions(test, find_offsets(test)),
     }
 
@@ -167,24 +169,24 @@ def count_bands(rows: pd.DataFrame) -> dict[str, int]:
     return {str(name): int(count) for name, count in zip(*np.unique(names, return_counts=True), strict=True)}
 
 
-def weigh_ngrams(desk: Desk) -> dict[str, Any]:
+def weigh_ngrams(store: StudyCells) -> dict[str, Any]:
     """Figures 6.2 and 6.3: gain of LightGBM on counted n-grams, whose names are kept; gains add up to 1."""
-    settings = desk.settings
+    settings = store.settings
     ranker = LightGBMRanker(
         rounds=settings.counted_rounds, early_stopping=None, debias=False, learning_rate=settings.tree_rate,
         random_state=settings.seed,
     )  # fmt: skip
 
     def make() -> dict[str, Any]:
-        ranker.fit(desk.pantry.data(COUNTED, "train"))
+        ranker.fit(store.feature_data.data(COUNTED, "train"))
         gains = ranker.feature_importances("gain")
         total = sum(gains.values()) or 1.0
         shares = [(name, gain / total) for name, gain in gains.items()]
         plain = [pair for pair in shares if not is_textual(pair[0])]
         return {"all": shares[:TOP], "plain": plain[:TOP], "columns": len(shares)}
 
-    about = {"settings": ranker.get_params(deep=False), "features": desk.pantry.describe(COUNTED)}
-    return desk.keep("importances", about, make)
+    about = {"settings": ranker.get_params(deep=False), "features": store.feature_data.describe(COUNTED)}
+    return store.keep("importances", about, make)
 
 
 def is_textual(name: str) -> bool:
@@ -197,7 +199,7 @@ def is_textual(name: str) -> bool:
     return bool(colon) and field in TEXTS
 
 
-def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
+def try_unclicked(store: StudyCells, engine: Mapping[str, Any]) -> dict[str, Any]:
     """What searches without a click are worth to training: the thesis' last question.
 
     Trees on relation features, of equally many rounds: trained on clicked searches alone; with the others as
@@ -205,7 +207,7 @@ def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
     click that ended the session carried back to the searches before it whose list held the item; and row by
     row, without and with the others as negatives.
     """
-    parts = desk.parts
+    parts = store.parts
     count = parts.counts["unclicked"]
     if not count:
         return {"searches": 0, "note": "the log holds no searches without a click."}
@@ -219,10 +221,10 @@ def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
     }
     table, carried = [], carry_clicks(parts.train_log, parts.unclicked)
     for title, (how, given) in ways.items():
-        cell = _judge_way(desk, title, how, given, carried)
+        cell = _judge_way(store, title, how, given, carried)
         row: dict[str, Any] = {"training": title, "searches": cell["searches"]}
         for measure, (before, after) in list_measures(engine, cell).items():
-            facts = compare_two(before, after, **_resampling(desk))
+            facts = compare_two(before, after, **_resampling(store))
             row |= {f"{key}_{measure}": facts[key] for key in ("model", "difference", "low", "high")}
         table.append(row)
     held = int(carried[SEARCH_ID].nunique()) if len(carried) else 0
@@ -230,9 +232,9 @@ def try_unclicked(desk: Desk, engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _judge_way(
-    desk: Desk, title: str, how: str, given: Mapping[str, Any], carried: pd.DataFrame
+    store: StudyCells, title: str, how: str, given: Mapping[str, Any], carried: pd.DataFrame
 ) -> dict[str, Any]:
-    settings = desk.settings
+    settings = store.settings
     ranker = LightGBMRanker(
         rounds=settings.rounds, early_stopping=None, debias=False, random_state=settings.seed, **given
     )
@@ -240,21 +242,21 @@ def _judge_way(
     def make() -> dict[str, Any]:
         from placings.data import concat
 
-        train = desk.pantry.data(RELATIONS, "train")
-        more = {"zeros": desk.parts.unclicked, "carried": carried}.get(how)
+        train = store.feature_data.data(RELATIONS, "train")
+        more = {"zeros": store.parts.unclicked, "carried": carried}.get(how)
         if more is not None and len(more):
-            train = concat([train, desk.pantry.make(RELATIONS, more)])
+            train = concat([train, store.feature_data.make(RELATIONS, more)])
         ranker.fit(forget_grades(train) if given else train)
-        test = desk.pantry.data(RELATIONS, "test")
-        found = desk.rank(np.asarray(ranker.predict(test), dtype=np.float64))
+        test = store.feature_data.data(RELATIONS, "test")
+        found = store.rank(np.asarray(ranker.predict(test), dtype=np.float64))
         return {**found, "searches": train.n_queries}
 
     about = {
         "how": how,
         "settings": ranker.get_params(deep=False),
-        "features": desk.pantry.describe(RELATIONS),
+        "features": store.feature_data.describe(RELATIONS),
     }
-    return desk.keep(f"unclicked {title}", about, make)
+    return store.keep(f"unclicked {title}", about, make)
 
 
 def _order(bands: AnyArray) -> list[str]:

@@ -57,7 +57,7 @@ Folds: TypeAlias = int | Sequence[int] | None
 
 
 @dataclass(frozen=True)
-class Source:
+class FoldSource:
     """Where the folds come from: their numbers, how to read one, what to call it, what to say of it."""
 
     name: str
@@ -77,7 +77,7 @@ def find_source(
     folds: Folds,
     random_state: int,
     reading: Mapping[str, Any],
-) -> Source:
+) -> FoldSource:
     """The folds of a collection's folder, of any other data that `placings.read` reads, or those given.
 
     `folds` is how many, or which by number. Unless it is given: of MSLR-WEB30K the first, as in the paper; of
@@ -107,7 +107,7 @@ def slim_test(test: RankingData) -> RankingData:
 
 def _open_collection(
     path: Path, collection: Collection, folds: Folds, random_state: int, options: dict[str, Any]
-) -> Source:
+) -> FoldSource:
     own = re.fullmatch(r"fold([1-5])", plain_folder(path.resolve().name))
     first = int(own[1]) if own else 1
     notes = []
@@ -137,7 +137,7 @@ def _open_collection(
         kept, valid = train.split(1.0 - HELD_OUT, HELD_OUT, random_state=random_state)
         return kept, valid, test
 
-    return Source(path.name, collection.name, numbers, load, tuple(notes))
+    return FoldSource(path.name, collection.name, numbers, load, tuple(notes))
 
 
 def _find_illegitimate(path: Path, collection: Collection, options: Mapping[str, Any]) -> list[int]:
@@ -153,7 +153,7 @@ def _find_illegitimate(path: Path, collection: Collection, options: Mapping[str,
     return (np.flatnonzero(found) + 1).tolist()
 
 
-def _deal(data: RankingData, name: str, folds: Folds, random_state: int) -> Source:
+def _deal(data: RankingData, name: str, folds: Folds, random_state: int) -> FoldSource:
     count = DEALT if folds is None or not isinstance(folds, int) else folds
     numbers = _choose_numbers(
         None if isinstance(folds, int) else folds, count, tuple(range(1, count + 1)), name
@@ -168,14 +168,14 @@ def _deal(data: RankingData, name: str, folds: Folds, random_state: int) -> Sour
         f"{count} query folds (seed {random_state}): one part tests, the one before it validates, "
         "the others train."
     )
-    return Source(name, None, numbers, load, (note,))
+    return FoldSource(name, None, numbers, load, (note,))
 
 
-def _take_given(given: list[Parts], folds: Folds) -> Source:
+def _take_given(given: list[Parts], folds: Folds) -> FoldSource:
     if not given or any(len(fold) != 3 for fold in given):
         raise BadInput("folds must be (train, valid, test), at least one of them.")
     numbers = _choose_numbers(folds, len(given), tuple(range(1, len(given) + 1)), "the list given")
-    return Source("data", None, numbers, lambda number: given[number - 1])
+    return FoldSource("data", None, numbers, lambda number: given[number - 1])
 
 
 def _choose_numbers(folds: Folds, usual: int, known: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -219,7 +219,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Table1Cells:
     """Makes cells, or finds them in `folder`; None keeps nothing."""
 
     folder: Path | None
@@ -405,7 +405,7 @@ def reproduce_table1(
     if folder is not None:
         (folder / "cells").mkdir(parents=True, exist_ok=True)
     study = _Study(
-        Workshop(None if folder is None else folder / "cells", keep),
+        Table1Cells(None if folder is None else folder / "cells", keep),
         entrants,
         range(random_state, random_state + seeds),
         _choose_voice(progress),
@@ -448,13 +448,13 @@ class _Study:
 
     def __init__(
         self,
-        workshop: Workshop,
+        store: Table1Cells,
         entrants: Sequence[Entrant],
         seeds: Sequence[int],
         say: Callable[[str], object],
         total: int,
     ) -> None:
-        self.workshop, self.entrants, self.seeds, self.say, self.total = workshop, entrants, seeds, say, total
+        self.store, self.entrants, self.seeds, self.say, self.total = store, entrants, seeds, say, total
         self.done = 0
         self.rates: dict[str, dict[str, Any]] = {}
         self.first: dict[str, Result] = {}
@@ -505,7 +505,7 @@ class _Study:
         return best
 
     def _make(self, entrant: Entrant, fold: Fold, seed: int, rate: float, *, trial: bool = False) -> Result:
-        result = self.workshop.make(entrant, fold, seed, rate, may_diverge=trial)
+        result = self.store.make(entrant, fold, seed, rate, may_diverge=trial)
         self.done += 1
         verb = f"{result.facts['seconds']:.1f} s" if result.fresh else "kept"
         self.say(

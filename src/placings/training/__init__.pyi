@@ -8,13 +8,13 @@ from .layers import relu_and_drop as relu_and_drop
 from .loop import score_rows as score_rows
 from .loop import train as train
 from .optimizers import OPTIMIZERS as OPTIMIZERS
-from .packing import Group as Group
 from .packing import Packed as Packed
+from .packing import PackedGroup as PackedGroup
 from .packing import pack_lists as pack_lists
 from .plans import PRECISIONS as PRECISIONS
 from .plans import SCHEDULES as SCHEDULES
 from .plans import Diverged as Diverged
-from .plans import Plan as Plan
+from .plans import TrainingPlan as TrainingPlan
 from .progress import show_steps as show_steps
 from .randomness import GOLDEN as GOLDEN
 from .randomness import make_uniform as make_uniform

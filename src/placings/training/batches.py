@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placings.core import AnyArray, Ints
-from placings.training.packing import Group, group_lists
+from placings.training.packing import PackedGroup, group_lists
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -40,7 +40,7 @@ class Batch:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[PackedGroup, ...]:
         """Lists of about equal length."""
         return group_lists(self.sizes)
 
@@ -58,7 +58,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Deck:
+class BatchSampler:
     """The lists of a data set and how batches are drawn from them.
 
     Queries of fewer than two rows are passed over: there is nothing to order. Each epoch has an order of
@@ -110,7 +110,7 @@ class Deck:
         choose_rows(self.offsets, queries, sizes, keys, rows)
         return Batch(queries, rows, sizes, keys)
 
-    def bound(self, steps: int, groups: int = 2) -> tuple[int, tuple[Group, ...]]:
+    def bound(self, steps: int, groups: int = 2) -> tuple[int, tuple[PackedGroup, ...]]:
         """The most rows of any batch, and groups wide enough for all: the fixed shape of a captured graph."""
         size, count = self.size, len(self.usable)
         borders = np.unique(np.linspace(0, size, groups + 1).astype(int))
@@ -126,7 +126,7 @@ class Deck:
             most = max(most, int(sizes.sum(axis=1).max()))
             np.maximum(widest, sizes[:, borders[1:] - 1].max(axis=0), out=widest)
         return most, tuple(
-            Group(int(start), int(stop), int(width))
+            PackedGroup(int(start), int(stop), int(width))
             for start, stop, width in zip(borders[:-1], borders[1:], widest, strict=True)
         )
 

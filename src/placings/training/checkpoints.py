@@ -18,7 +18,7 @@ from torch import Tensor
 
 from placings.core import BadFile, write_atomically
 from placings.data import RankingData
-from placings.training.plans import History, Plan
+from placings.training.plans import History, TrainingPlan
 from placings.training.processes import ALONE, Processes
 
 FORMAT = 1
@@ -44,7 +44,7 @@ class Checkpoint:
 
 
 def mark_run(
-    plan: Plan,
+    plan: TrainingPlan,
     loss: str,
     data: RankingData,
     model: torch.nn.Module,

@@ -21,7 +21,7 @@ from torch import Tensor
 from placings.losses import Loss, list_keywords
 from placings.training.interruption import Interruption
 from placings.training.optimizers import find_penalty
-from placings.training.packing import Group, Packed
+from placings.training.packing import Packed, PackedGroup
 from placings.training.steps import Job, Trace, find_bad, find_losses, key_step, set_mixture_noise
 
 CHUNK = 128  # steps sent together
@@ -38,7 +38,7 @@ class GraphRunner:
     def __init__(self, job: Job, *, compiled: bool | None = None) -> None:
         self.job = job
         plan, deck = job.plan, job.deck
-        most, self.groups = deck.bound(plan.steps, 1 if (plan.longest or 10**9) <= WIDE else 4)
+        most, self.groups = deck.bound(plan.steps, 1 if (plan.list_size or 10**9) <= WIDE else 4)
         self.rows = -(-most // ROUND_ROWS) * ROUND_ROWS
         self.losses = [_fix_shape(job.loss, group) for group in self.groups]
         device = job.source.device
@@ -219,7 +219,7 @@ def _hold_garbage() -> Iterator[None]:
             gc.enable()
 
 
-def _fix_shape(loss: Loss, group: Group) -> Loss:
+def _fix_shape(loss: Loss, group: PackedGroup) -> Loss:
     """The loss with as many rows as a list can have, so that no shape depends on a value."""
     if "rows" not in list_keywords(loss.name):
         return loss

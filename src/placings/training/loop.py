@@ -18,7 +18,7 @@ from placings.core import BadInput, Floats, Ints, PlacingsWarning, setting
 from placings.data import RankingData
 from placings.losses import Loss
 from placings.metrics import Metric
-from placings.training.batches import Deck
+from placings.training.batches import BatchSampler
 from placings.training.checkpoints import (
     Checkpoint,
     mark_run,
@@ -31,11 +31,11 @@ from placings.training.checkpoints import (
 from placings.training.interruption import Interruption, Stopped, hold_signals
 from placings.training.optimizers import Pacer, RunningMean, make_optimizer
 from placings.training.packing import pack_lists
-from placings.training.plans import Diverged, History, Plan
+from placings.training.plans import Diverged, History, TrainingPlan
 from placings.training.processes import join_processes
 from placings.training.sources import (
     ROWS_AT_ONCE,
-    Source,
+    TrainingSource,
     cut_queries,
     fits_memory,
     prepare_all,
@@ -51,7 +51,7 @@ def train(
     model: nn.Module,
     loss: Loss,
     data: RankingData,
-    plan: Plan,
+    plan: TrainingPlan,
     *,
     valid: RankingData | None = None,
     metric: Metric | None = None,
@@ -162,11 +162,16 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None, *, prepared: Ten
 
 
 def _set_up(
-    model: nn.Module, loss: Loss, data: RankingData, plan: Plan, device: torch.device, resident: bool | None
+    model: nn.Module,
+    loss: Loss,
+    data: RankingData,
+    plan: TrainingPlan,
+    device: torch.device,
+    resident: bool | None,
 ) -> Job:
     team = join_processes(device)
     team.agree(model)  # before anything is derived from the weights
-    deck = Deck(data.offsets, plan.lists, plan.longest, plan.seed)
+    deck = BatchSampler(data.offsets, plan.batch, plan.list_size, plan.seed)
     if deck.size < team.count:
         raise BadInput(
             f"{deck.size} lists a step cannot be shared out over {team.count} processes. Raise batch, or "
@@ -178,7 +183,7 @@ def _set_up(
         loss,
         plan,
         deck,
-        Source(model, data, device, resident=resident),
+        TrainingSource(model, data, device, resident=resident),
         optimizer,
         Pacer(optimizer, plan),
         RunningMean(model, plan.average) if plan.average else None,
@@ -208,7 +213,7 @@ def _say_kept(checkpoint: Path | None, find_written: Callable[[], int]) -> Itera
         raise Stopped(written, checkpoint) from None
 
 
-def _find_stop(plan: Plan, step: int, every: int | None) -> int:
+def _find_stop(plan: TrainingPlan, step: int, every: int | None) -> int:
     """The step at which something is to be done next."""
     nexts = [plan.steps, (step // plan.check_every + 1) * plan.check_every]
     if every is not None:
@@ -216,7 +221,7 @@ def _find_stop(plan: Plan, step: int, every: int | None) -> int:
     return min(nexts)
 
 
-def _is_over(plan: Plan, history: History, step: int, valid: RankingData | None) -> bool:
+def _is_over(plan: TrainingPlan, history: History, step: int, valid: RankingData | None) -> bool:
     waited = step - history.best_step
     return valid is not None and bool(history.checks) and waited >= plan.patience * plan.check_every
 

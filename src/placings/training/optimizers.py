@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from placings.core import UnknownName
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.transforms import MixtureLayer
 
 OPTIMIZERS = ("adagrad", "adamw", "sgd")
 
 
-def make_optimizer(model: nn.Module, plan: Plan) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.Optimizer:
     """The optimizer; the parameters of a mixture may have a learning rate of their own.
 
     Weight decay is for matrices alone: biases, norms and mixtures are left as they are, and so are the
@@ -118,7 +118,7 @@ def list_gradients(model: nn.Module) -> list[Tensor]:
 class Pacer:
     """Sets the learning rates of a step; the rates that `make_optimizer` gave are those at full pace."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, plan: Plan) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, plan: TrainingPlan) -> None:
         self.optimizer, self.plan = optimizer, plan
         self.full = [float(group["lr"]) for group in optimizer.param_groups]
         self.steady = plan.schedule == "constant" and plan.warmup == 0

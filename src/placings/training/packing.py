@@ -20,7 +20,7 @@ from placings.core import Ints
 from placings.training.randomness import name_rows
 
 
-class Group(NamedTuple):
+class PackedGroup(NamedTuple):
     """Lists `start` to `stop` of a batch, laid out `width` wide."""
 
     start: int
@@ -40,7 +40,7 @@ class Packed:
     starts: Tensor  # [lists] int64: its first row
     sizes: Tensor  # [lists] int64
     keys: Tensor  # [lists] int32: what its random numbers follow from
-    groups: tuple[Group, ...]
+    groups: tuple[PackedGroup, ...]
     live: Tensor | None = None  # [rows] bool
     reduce: Callable[[Tensor], Tensor] | None = None
 
@@ -50,12 +50,12 @@ class Packed:
         ranks = torch.arange(len(self.owner), device=self.owner.device) - self.starts[self.owner]
         return name_rows(self.keys[self.owner], ranks.int())
 
-    def mask(self, group: Group) -> Tensor:
+    def mask(self, group: PackedGroup) -> Tensor:
         """True where a list has an item, `[lists, width]`."""
         places = torch.arange(group.width, device=self.sizes.device)
         return places < self.sizes[group.start : group.stop, None]
 
-    def lay_out(self, values: Tensor, group: Group) -> Tensor:
+    def lay_out(self, values: Tensor, group: PackedGroup) -> Tensor:
         """Packed values `[rows, ...]` as `[lists, width, ...]`; padding repeats some row of the batch."""
         places = torch.arange(group.width, device=self.sizes.device)
         index = self.starts[group.start : group.stop, None] + places
@@ -76,17 +76,19 @@ def pack_lists(offsets: Ints, device: torch.device | str = "cpu") -> Packed:
         torch.from_numpy(np.ascontiguousarray(offsets[:-1])).to(where),
         torch.from_numpy(sizes).to(where),
         torch.zeros(len(sizes), dtype=torch.int32, device=where),
-        (Group(0, len(sizes), widest),),
+        (PackedGroup(0, len(sizes), widest),),
     )
 
 
-def group_lists(sizes: Ints, most: int = 4) -> tuple[Group, ...]:
+def group_lists(sizes: Ints, most: int = 4) -> tuple[PackedGroup, ...]:
     """Groups of lists, which stand in the order of their length; one if padding is little either way."""
     count = len(sizes)
     if count == 0:
         return ()
     square = float((sizes.astype(np.float64) ** 2).sum())
     if most == 1 or count < 8 or count * float(sizes[-1]) ** 2 < 1.5 * square:
-        return (Group(0, count, int(sizes[-1])),)
+        return (PackedGroup(0, count, int(sizes[-1])),)
     borders = np.unique(np.linspace(0, count, most + 1).astype(int))
-    return tuple(Group(int(start), int(stop), int(sizes[stop - 1])) for start, stop in pairwise(borders))
+    return tuple(
+        PackedGroup(int(start), int(stop), int(sizes[stop - 1])) for start, stop in pairwise(borders)
+    )

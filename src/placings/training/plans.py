@@ -10,19 +10,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from placings.core import BadInput, PlacingsError, UnknownName, write_atomically
+from placings.core import BadInput, PlacingsError, UnknownName, keep_old_names, write_atomically
 
 PRECISIONS = ("float32", "bfloat16")
 SCHEDULES = ("constant", "cosine")
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How to train; with the data and the starting weights it settles every bit of a run on a CPU."""
 
     steps: int
-    lists: int
-    longest: int | None
+    batch: int
+    list_size: int | None
     optimizer: str
     lr: float
     mixture_lr: float | None
@@ -112,3 +112,6 @@ class History:
 
 class Diverged(PlacingsError):
     """The loss became NaN or infinite; the message says at which step, where, and what to do."""
+
+
+__getattr__ = keep_old_names(__name__, {"Plan": "TrainingPlan"})

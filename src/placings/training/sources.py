@@ -28,7 +28,7 @@ class Model(Protocol):
     def prepare(self, rows: Any, offsets: Tensor | None = None) -> Any: ...
 
 
-class Source:
+class TrainingSource:
     """Training data where the network is: `take` gives the prepared rows of a batch.
 
     Rows are prepared once and kept if they fit into half of the free memory (`resident` decides otherwise);

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from placings.losses import Loss
-from placings.training.batches import Deck
+from placings.training.batches import BatchSampler
 from placings.training.interruption import Interruption
 from placings.training.optimizers import Pacer, RunningMean, find_mixtures, find_penalty, list_gradients
 from placings.training.packing import Packed
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.training.processes import Processes
 from placings.training.randomness import draw_gumbel, draw_units
-from placings.training.sources import Source
+from placings.training.sources import TrainingSource
 
 NO_LIST, SEVERAL = -1, -2
 
@@ -49,9 +49,9 @@ class Job:
 
     model: nn.Module
     loss: Loss
-    plan: Plan
-    deck: Deck
-    source: Source
+    plan: TrainingPlan
+    deck: BatchSampler
+    source: TrainingSource
     optimizer: torch.optim.Optimizer
     pacer: Pacer
     mean: RunningMean | None
@@ -174,7 +174,7 @@ def _descend(job: Job, step: int) -> tuple[Tensor, float]:
     return losses.detach(), value
 
 
-def _choose_precision(plan: Plan, device: torch.device) -> AbstractContextManager[Any]:
+def _choose_precision(plan: TrainingPlan, device: torch.device) -> AbstractContextManager[Any]:
     if plan.precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)

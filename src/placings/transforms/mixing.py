@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from placings.core import Bools, Floats, Floats32, Ints
 from placings.transforms.layers import LARGEST, Layer, Scale, Sorted, log_from_one
 from placings.transforms.parts import name_part
-from placings.transforms.vectors import FORMS, Group
+from placings.transforms.vectors import FORMS, VectorGroup
 
 if TYPE_CHECKING:
     from placings.transforms.mixture import Mixture
@@ -143,7 +143,7 @@ class VectorForm(Layer):
 
     composed = False  # as in Logarithm
 
-    def __init__(self, form: str, group: Group, *, normalise: bool) -> None:
+    def __init__(self, form: str, group: VectorGroup, *, normalise: bool) -> None:
         super().__init__()
         self.form = form
         self.times = group.factor(form) if normalise and form in FORMS else 1.0

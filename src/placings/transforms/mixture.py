@@ -15,7 +15,7 @@ from placings.transforms.policy import Indicator, Missing
 from placings.transforms.records import need_array
 from placings.transforms.statistics import Statistics
 from placings.transforms.transformer import TINY, Transform
-from placings.transforms.vectors import FORMS, Group, find_vectors, measure_group
+from placings.transforms.vectors import FORMS, VectorGroup, find_vectors, measure_group
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,7 +64,7 @@ class Mixture(Transform):
     projection_: Floats32
     temperature_: float
     _parts: list[Transform]
-    _groups: list[Group]
+    _groups: list[VectorGroup]
     _scalars: Ints
     _normal: tuple[Floats, Floats, Floats, Floats]  # mean, std [scalars]; center, spread [bases, scalars]
 
@@ -229,7 +229,7 @@ class Mixture(Transform):
         for number, (name, places) in enumerate(self._find_groups().items()):
             center = need_array(arrays, f"group.{number}.center", np.float64, (len(places),))
             scale, length = need_array(arrays, f"group.{number}.size", np.float64, (2,))
-            self._groups.append(Group(name, places, center, float(scale), float(length)))
+            self._groups.append(VectorGroup(name, places, center, float(scale), float(length)))
         mean, std = (need_array(arrays, f"normal.{name}", np.float64, (width,)) for name in ("mean", "std"))
         center, spread = (
             need_array(arrays, f"normal.{name}", np.float64, (bases, width)) for name in ("center", "spread")

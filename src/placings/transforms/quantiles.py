@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BOUNDS = ("quantile", "value")
 
 
-class Ranked(Transform):
+class KnotTransform(Transform):
     """What cdf and quantile_normal share: a table of knots for each feature, and what each place is worth."""
 
     knots_: list[Floats32]
@@ -76,7 +76,7 @@ class Ranked(Transform):
             raise BadInput("the knots of each feature in a transform's state must rise.")
 
 
-class Cdf(Ranked):
+class Cdf(KnotTransform):
     """The empirical distribution: `σ(x) = #{i : x_i < x} / #{i}` over training values, equation 2.
 
     Strictly below: the smallest training value becomes 0, ties count nothing, and anything above the
@@ -111,7 +111,7 @@ class Cdf(Ranked):
         return Steps(self.knots_, self.table_, unrolled=export)
 
 
-class QuantileNormal(Ranked):
+class QuantileNormal(KnotTransform):
     """Ranks as normal scores: `σ(x) = Φ⁻¹(p)`, with `p = (#{x_i < x} + ½ #{x_i = x}) / n`.
 
     p is kept within [½/n, 1 − ½/n], n being the values present in training, so that what lies outside the

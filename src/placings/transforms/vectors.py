@@ -30,7 +30,7 @@ FORMS = ("raw", "gauss", "cdf", "log1p")
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class VectorGroup:
     """One vector: its columns, and from training its `center` `[columns]`, `scale` (c) and `length` (r)."""
 
     name: str
@@ -73,9 +73,9 @@ def find_vectors(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> d
     return found
 
 
-def measure_group(name: str, columns: Ints, statistics: Statistics) -> Group:
+def measure_group(name: str, columns: Ints, statistics: Statistics) -> VectorGroup:
     """A group's center, common scale and root mean square length, from its columns' moments."""
     center, std = statistics.average[columns], statistics.std[columns]
     scale = float(np.sqrt(np.mean(std**2)))
     length = float(np.sqrt(np.sum(std**2 + center**2)))
-    return Group(name, columns, center, scale if scale >= TINY else 0.0, length)
+    return VectorGroup(name, columns, center, scale if scale >= TINY else 0.0, length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placings.features.columns import Lists
+from placings.features.columns import RowLists
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def made() -> tuple[np.ndarray, np.ndarray]:
 
 def test_every_number_is_that_of_the_obvious_loop(made: tuple[np.ndarray, np.ndarray]) -> None:
     codes, values = made
-    lists = Lists(codes)
+    lists = RowLists(codes)
     largest, smallest, total, rank = (
         getattr(lists, n)(values) for n in ("largest", "smallest", "total", "rank")
     )
@@ -36,13 +36,13 @@ def test_every_number_is_that_of_the_obvious_loop(made: tuple[np.ndarray, np.nda
 
 
 def test_lists_are_cut_further_by_parts() -> None:
-    lists = Lists(np.array([0, 0, 0, 1]))
+    lists = RowLists(np.array([0, 0, 0, 1]))
     parts = lists.within(np.array([2, 0, 2, 2]))
     np.testing.assert_array_equal(parts.count(np.ones(4, dtype=bool)), [2, 1, 2, 1])
 
 
 def test_no_rows_give_no_numbers() -> None:
-    lists = Lists(np.array([], dtype=np.int64))
+    lists = RowLists(np.array([], dtype=np.int64))
     for name in ("largest", "smallest", "total", "rank"):
         assert len(getattr(lists, name)(np.array([]))) == 0
     assert len(lists.within(np.array([], dtype=np.int64)).codes) == 0

@@ -15,7 +15,7 @@ from placings.data.ranking import RankingData
 from placings.rankers.assembly import build_network
 from placings.rankers.attention import Attention, follow_groups, sort_lists
 from placings.rankers.presets import settle
-from placings.training.packing import Group, Packed, pack_lists
+from placings.training.packing import Packed, PackedGroup, pack_lists
 from placings.transforms import Raw
 
 SIZES = [1, 2, 3, 5, 7, 30]
@@ -36,13 +36,13 @@ def make_network(**settings: object) -> Attention:
     return network
 
 
-def pack(groups: tuple[Group, ...]) -> Packed:
+def pack(groups: tuple[PackedGroup, ...]) -> Packed:
     return replace(pack_lists(OFFSETS), groups=groups, keys=torch.arange(len(SIZES), dtype=torch.int32))
 
 
-WHOLE = (Group(0, 6, 30),)
-CUT = (Group(0, 2, 2), Group(2, 5, 7), Group(5, 6, 30))
-WIDE = (Group(0, 3, 11), Group(3, 6, 64))
+WHOLE = (PackedGroup(0, 6, 30),)
+CUT = (PackedGroup(0, 2, 2), PackedGroup(2, 5, 7), PackedGroup(5, 6, 30))
+WIDE = (PackedGroup(0, 3, 11), PackedGroup(3, 6, 64))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -56,7 +56,7 @@ def test_the_order_of_rows_changes_no_score(training: bool) -> None:
 
 
 @pytest.mark.parametrize("groups", [CUT, WIDE])
-def test_padding_changes_no_score_and_no_gradient(groups: tuple[Group, ...]) -> None:
+def test_padding_changes_no_score_and_no_gradient(groups: tuple[PackedGroup, ...]) -> None:
     found = []
     for each in (WHOLE, groups):
         network = make_network(dropout=0.2).train()

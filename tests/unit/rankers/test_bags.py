@@ -15,7 +15,7 @@ from placings.data.ranking import RankingData
 from placings.rankers.networks import Bag, pass_sparse
 from placings.rankers.neural import WIDEST_DENSE, is_wide
 from placings.training.optimizers import LazyAdamW, list_gradients, make_optimizer
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.training.sources import SparseRows
 from placings.transforms import Log1p, make_transform
 
@@ -108,8 +108,8 @@ def test_networks_that_see_lists_take_bags_too(settings: dict[str, object]) -> N
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adagrad", "sgd"])
 def test_a_step_moves_only_the_vectors_of_the_batch(optimizer: str) -> None:
-    plan = Plan(
-        steps=1, lists=1, longest=None, optimizer=optimizer, lr=0.1, mixture_lr=None, weight_decay=0.1,
+    plan = TrainingPlan(
+        steps=1, batch=1, list_size=None, optimizer=optimizer, lr=0.1, mixture_lr=None, weight_decay=0.1,
         check_every=1, patience=1, seed=0, momentum=0.9,
     )  # fmt: skip
     bag = Bag(20, 3)

@@ -20,7 +20,7 @@ from placings.rankers.presets import settle
 from placings.training.layers import RowDropout, RowNorm
 from placings.training.loop import score_rows, train
 from placings.training.packing import pack_lists
-from placings.training.plans import Plan
+from placings.training.plans import TrainingPlan
 from placings.transforms import Gauss
 
 COUNT = 3
@@ -60,12 +60,12 @@ def take_member(network: Network, member: int, data: RankingData, **settings: An
     return alone
 
 
-def make_plan(**changes: Any) -> Plan:
+def make_plan(**changes: Any) -> TrainingPlan:
     plan: dict[str, Any] = {
-        "steps": 15, "lists": 8, "longest": None, "optimizer": "sgd", "lr": 0.1, "mixture_lr": None,
+        "steps": 15, "batch": 8, "list_size": None, "optimizer": "sgd", "lr": 0.1, "mixture_lr": None,
         "weight_decay": 0.0, "check_every": 100, "patience": 1, "seed": 0,
     }  # fmt: skip
-    return Plan(**{**plan, **changes})
+    return TrainingPlan(**{**plan, **changes})
 
 
 # -- layers ------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sklearn.base import clone
 import placings as pg
 from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
-from placings.rankers.presets import NETWORKS, OF_LARGE, PRESETS, THESIS, Settings, settle
+from placings.rankers.presets import NETWORKS, OF_LARGE, PRESETS, THESIS, NetworkSettings, settle
 
 TINY = {"steps": 3, "batch": 8, "list_size": 20, "check_every": 2, "random_state": 0}
 SMALL: dict[str, dict[str, Any]] = {
@@ -164,7 +164,7 @@ def test_attention_brings_noise_unless_told_otherwise() -> None:
 
 
 def test_every_setting_is_an_argument_of_the_ranker() -> None:
-    assert set(asdict(Settings())) <= set(pg.NeuralRanker().get_params())
+    assert set(asdict(NetworkSettings())) <= set(pg.NeuralRanker().get_params())
 
 
 def test_counts_must_be_counts() -> None:

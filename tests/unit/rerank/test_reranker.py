@@ -16,7 +16,7 @@ from placings.places.place import Place
 from placings.places.presets import place_features
 from placings.rankers.linear import LinearRanker
 from placings.rerank.engines import Engine
-from placings.rerank.guard import Guard, Verdict, fit_guard
+from placings.rerank.guard import Guard, KindVerdict, fit_guard
 from placings.rerank.requests import Hit, Request
 from placings.rerank.reranker import Reranker, load_reranker
 from placings.rerank.search_kinds import describe_searches
@@ -191,8 +191,8 @@ def test_an_engine_in_front_tells_the_re_ranker_all_that_it_is_told(
 def test_a_guards_verdict_on_target_and_platform_counts_live(
     by: str, bad: str, good: str, plain: Reranker
 ) -> None:
-    overall = Verdict("all", "all", 200, 0.1, 0.1, 0.05, 1.0)
-    kinds = (Verdict(by, bad, 100, -0.2, -0.2, -0.3, 0.0), Verdict(by, good, 100, 0.2, 0.2, 0.1, 1.0))
+    overall = KindVerdict("all", "all", 200, 0.1, 0.1, 0.05, 1.0)
+    kinds = (KindVerdict(by, bad, 100, -0.2, -0.2, -0.3, 0.0), KindVerdict(by, good, 100, 0.2, 0.2, 0.1, 1.0))
     wrapped = Reranker(plain.features_, plain.ranker_, Guard(overall, kinds)).wrap(TownEngine(PLACES))
 
     def find_ranks(value: str) -> list[int]:

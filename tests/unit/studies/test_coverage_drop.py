@@ -78,7 +78,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(
         raise AssertionError("trained again")
 
     monkeypatch.setattr("placings.studies.coverage_drop.degrade", refuse)
-    monkeypatch.setattr("placings.studies.coverage_drop.Desk.fit", refuse)
+    monkeypatch.setattr("placings.studies.coverage_drop.DropCells.fit", refuse)
     assert study_coverage_drop(sample, out, **SMALL).to_markdown() == study.to_markdown()
 
 

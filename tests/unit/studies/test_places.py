@@ -14,7 +14,7 @@ from placings.core.errors import BadFile, BadInput, Guess, PlacingsWarning
 from placings.logs import find_offsets
 from placings.studies.places import DEFAULT, UNGUARDED, study_places
 from placings.studies.places_parts import cut_parts, hide_location, trim_lists
-from placings.studies.places_settings import Settings, choose_settings
+from placings.studies.places_settings import StudySettings, choose_settings
 from placings.studies.places_tables import render_study
 
 pd = pytest.importorskip("pandas")
@@ -72,11 +72,11 @@ def rows() -> Any:
 @pytest.fixture(scope="module")
 def done(rows: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("study") / "out"
-    return study_places(rows, out=out, settings=Settings(**TINY)), out
+    return study_places(rows, out=out, settings=StudySettings(**TINY)), out
 
 
 def test_sessions_are_never_split_and_lists_of_one_item_are_left_out(rows: Any) -> None:
-    parts = cut_parts(rows, Settings(**TINY))
+    parts = cut_parts(rows, StudySettings(**TINY))
     sessions = [set(part["session_id"]) for part in (parts.train, parts.valid, parts.test)]
     assert len(set.union(*sessions)) == sum(map(len, sessions))
     assert not set(parts.unclicked["session_id"]) & (sessions[1] | sessions[2])
@@ -89,23 +89,23 @@ def test_sessions_are_never_split_and_lists_of_one_item_are_left_out(rows: Any) 
 
 
 def test_a_split_by_time_holds_out_the_last_sessions(rows: Any) -> None:
-    parts = cut_parts(rows, Settings(**TINY, split="time"))
+    parts = cut_parts(rows, StudySettings(**TINY, split="time"))
     assert parts.train["time"].max() < parts.valid["time"].min() < parts.test["time"].min()
-    assert Settings().split == "time"
+    assert StudySettings().split == "time"
     with pytest.raises(BadInput, match="no split 'user'"):
-        Settings(split="user")
+        StudySettings(split="user")
 
 
 def test_the_order_of_the_rows_given_changes_nothing(rows: Any) -> None:
     shuffled = rows.sample(frac=1.0, random_state=1)
-    one, two = cut_parts(rows, Settings(**TINY)), cut_parts(shuffled, Settings(**TINY))
+    one, two = cut_parts(rows, StudySettings(**TINY)), cut_parts(shuffled, StudySettings(**TINY))
     assert one.digest == two.digest
     pd.testing.assert_frame_equal(one.test, two.test)
-    assert cut_parts(rows.assign(score=1.0), Settings(**TINY)).digest != one.digest
+    assert cut_parts(rows.assign(score=1.0), StudySettings(**TINY)).digest != one.digest
 
 
 def test_trimmed_lists_keep_every_click(rows: Any) -> None:
-    parts = cut_parts(rows, Settings(**TINY))
+    parts = cut_parts(rows, StudySettings(**TINY))
     short = trim_lists(parts.train, 3, seed=0)
     assert np.diff(find_offsets(short)).max() == 3
     assert short["label"].sum() == parts.train["label"].sum()
@@ -139,7 +139,7 @@ def test_every_key_that_the_page_draws_is_there(done: tuple[dict[str, Any], Path
 
 def test_the_engines_numbers_are_those_of_its_positions(done: tuple[dict[str, Any], Path], rows: Any) -> None:
     result, _ = done
-    test = cut_parts(rows, Settings(**TINY)).test
+    test = cut_parts(rows, StudySettings(**TINY)).test
     clicked = test[test["label"] > 0]
     engine = result["models"][0]
     assert engine["mrr"] == pytest.approx((1.0 / clicked["position"]).mean())
@@ -154,7 +154,7 @@ def test_depths_end_where_the_log_does_and_the_ceiling_is_the_share_of_lists_wit
 ) -> None:
     result, _ = done
     assert [row["k"] for row in result["depth"]] == [3, 5, 6]  # six were logged
-    test = cut_parts(rows, Settings(**TINY)).test
+    test = cut_parts(rows, StudySettings(**TINY)).test
     top = test[test["position"] <= 3].groupby("search_id")["is_target"].max().mean()
     assert result["depth"][0]["oracle"] == pytest.approx(top)
     assert result["oracle"] == pytest.approx(1.0)
@@ -171,7 +171,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(
         raise AssertionError("a model was trained again")
 
     monkeypatch.setattr(Ranker, "fit", refuse)
-    again = study_places(rows, out=out, settings=Settings(**TINY))
+    again = study_places(rows, out=out, settings=StudySettings(**TINY))
     assert {**again, "seconds": 0} == {**result, "seconds": 0}
 
 
@@ -188,7 +188,7 @@ def test_a_killed_run_goes_on_from_its_cells(
     damaged = next((tmp_path / "cells").glob("importances*"))
     damaged.write_text("{")
     with pytest.warns(PlacingsWarning, match="made anew"):
-        again = study_places(rows, out=tmp_path, settings=Settings(**TINY))
+        again = study_places(rows, out=tmp_path, settings=StudySettings(**TINY))
     timed = {"seconds": 0}
     assert [{**row, **timed} for row in again["models"]] == [{**row, **timed} for row in result["models"]]
     assert again["unsuccessful"] == result["unsuccessful"]
@@ -207,7 +207,7 @@ def test_the_files_hold_the_result_the_tables_and_a_re_ranker_that_loads(
     from placings.rerank.reranker import load_reranker
 
     reranker = load_reranker(out / "reranker", digest=result["served"]["digest"])
-    test = cut_parts(rows, Settings(**TINY)).test.drop(columns="past_clicks")
+    test = cut_parts(rows, StudySettings(**TINY)).test.drop(columns="past_clicks")
     ranks = rank_clicks(reranker.score(test), test)
     assert ranks == result["ranks"][DEFAULT]
     assert rank_clicks(reranker.score(hide_location(test)), test) == result["no_location"][DEFAULT]["ranks"]
@@ -223,7 +223,7 @@ def test_the_studys_figure_is_that_of_the_saved_re_ranker_asked_hit_by_hit(
     result, out = done
     reranker = load_reranker(out / "reranker")
     ranks = []
-    for _, search in cut_parts(rows, Settings(**TINY)).test.groupby("search_id", sort=False):
+    for _, search in cut_parts(rows, StudySettings(**TINY)).test.groupby("search_id", sort=False):
         first = search.iloc[0]
         own = ("name", "locality", "type", "lat", "lon", "weight")
         hits = [
@@ -250,7 +250,7 @@ def test_past_clicks_of_the_test_stand_as_training_left_them(
     from placings.rerank.reranker import load_reranker
 
     _, out = done
-    parts = cut_parts(rows, Settings(**TINY))
+    parts = cut_parts(rows, StudySettings(**TINY))
     learned = pd.concat([parts.train_log, parts.valid_log])
     assert (learned.groupby("search_id")["item_id"].size() == 1).any()
     counted = learned.loc[learned["label"] > 0, "item_id"].value_counts()
@@ -260,7 +260,7 @@ def test_past_clicks_of_the_test_stand_as_training_left_them(
 
 
 def test_with_sessions_drawn_at_random_past_clicks_are_counted_as_of_each_search(rows: Any) -> None:
-    parts = cut_parts(rows, Settings(**TINY, split="session"))
+    parts = cut_parts(rows, StudySettings(**TINY, split="session"))
     learned = pd.concat([parts.train_log, parts.valid_log])
     wins = learned[learned["label"] > 0]
     for row in parts.test.itertuples():
@@ -277,7 +277,7 @@ def test_a_re_ranker_that_was_exchanged_or_removed_is_trained_again(
 
     result, out = done
     shutil.copytree(out / "cells", tmp_path / "cells")
-    again = study_places(rows, out=tmp_path, settings=Settings(**TINY))
+    again = study_places(rows, out=tmp_path, settings=StudySettings(**TINY))
     assert again["ranks"][DEFAULT] == result["ranks"][DEFAULT]
     load_reranker(tmp_path / "reranker", digest=again["served"]["digest"])
 
@@ -286,8 +286,8 @@ def test_a_log_with_carts_and_purchases_goes_through_the_study(rows: Any) -> Non
     grades = np.where(np.arange(len(rows)) % 3 == 0, 3.0, 1.0)
     graded = rows.assign(label=rows["label"] * grades)
     assert set(graded["label"]) == {0.0, 1.0, 3.0}
-    result = study_places(graded, settings=Settings(**TINY | {"trials": 2}))
-    plain = study_places(rows, settings=Settings(**TINY | {"trials": 2}))
+    result = study_places(graded, settings=StudySettings(**TINY | {"trials": 2}))
+    plain = study_places(rows, settings=StudySettings(**TINY | {"trials": 2}))
     assert result["models"][0]["mrr"] == pytest.approx(plain["models"][0]["mrr"])
     assert [row["name"] for row in result["models"]] == [row["name"] for row in plain["models"]]
 
@@ -331,7 +331,7 @@ def test_a_log_without_truth_unclicked_searches_or_sessions_is_judged_on_clicks(
     own = rows[rows.groupby("search_id")["label"].transform("max") > 0]
     own = own.drop(columns=["is_target", "kind", "session_id", "type"])
     with pytest.warns(Guess, match="no session_id: single searches"):
-        result = study_places(own, settings=Settings(**TINY))
+        result = study_places(own, settings=StudySettings(**TINY))
     assert result["simulated"] is False
     assert result["models"][0]["mrr_true"] is None
     assert result["slices"][0]["measure"] == "clicks"
@@ -342,16 +342,16 @@ def test_a_log_without_truth_unclicked_searches_or_sessions_is_judged_on_clicks(
 
 def test_a_table_that_is_no_rows_table_is_refused(tmp_path: Path, rows: Any) -> None:
     with pytest.raises(BadInput, match="lacks item_id, label"):
-        study_places(rows.drop(columns=["item_id", "label"]), settings=Settings(**TINY))
+        study_places(rows.drop(columns=["item_id", "label"]), settings=StudySettings(**TINY))
     with pytest.raises(BadFile, match="no such file"):
         study_places(tmp_path / "none.parquet")
     (tmp_path / "rows.parquet").write_text("no")
     with pytest.raises(BadFile, match="no parquet file"):
         study_places(tmp_path / "rows.parquet")
     with pytest.raises(BadInput, match="five searches with a click"):
-        study_places(make_rows(18), settings=Settings(**TINY))  # six sessions: 4, 1 and 1
+        study_places(make_rows(18), settings=StudySettings(**TINY))  # six sessions: 4, 1 and 1
     with pytest.raises(BadInput, match="part 3 of .* would be empty"):
-        study_places(make_rows(6), settings=Settings(**TINY))
+        study_places(make_rows(6), settings=StudySettings(**TINY))
 
 
 def test_settings_grow_with_the_log_and_shrink_when_it_must_be_quick() -> None:
@@ -360,4 +360,4 @@ def test_settings_grow_with_the_log_and_shrink_when_it_must_be_quick() -> None:
     assert quick.rounds < usual.rounds < large.rounds
     assert choose_settings(5000, seed=3).seed == 3
     with pytest.raises(BadInput, match="add up to 1"):
-        Settings(shares=(0.5, 0.4, 0.2))
+        StudySettings(shares=(0.5, 0.4, 0.2))

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from placings.cli import places_study
 from placings.core.errors import BadFile, BadInput
 from placings.studies import places_settings
-from placings.studies.places_settings import Settings
+from placings.studies.places_settings import StudySettings
 
 pd = pytest.importorskip("pandas")
 for library in ("lightgbm", "xgboost", "catboost", "torch", "rapidfuzz", "matplotlib", "jinja2"):
     pytest.importorskip(library)
 
-TINY = Settings(
+TINY = StudySettings(
     tree_hashed=16, hashed=64, rounds=3, slow_rounds=2, trials=1, steps=2, group_steps=2, neural_steps=5,
     variants=("relu",), counted_rounds=2, counted=200, bootstrap=20, least=5, depths=(3,),
     list_size=5,
@@ -106,7 +106,7 @@ def test_places_get_the_time_zone_that_was_asked_for(tmp_path: Path) -> None:
             zone,
             tmp_path / "out",
             300,
-            places_study.Clicks.position,
+            places_study.StudyClicks.position,
             20,
             0,
             False,

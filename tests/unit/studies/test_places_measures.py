@@ -25,7 +25,7 @@ from placings.studies.places_measures import (
 )
 from placings.studies.places_models import describe_fit, make_tree, thin_curve
 from placings.studies.places_parts import join_columns, weigh_bands
-from placings.studies.places_settings import GRIDS, Settings
+from placings.studies.places_settings import GRIDS, StudySettings
 from placings.studies.places_why import find_seen
 
 pd = pytest.importorskip("pandas")
@@ -206,7 +206,7 @@ def test_every_value_of_a_grid_is_one_that_the_library_takes(name: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((60, 3)).astype(np.float32)
     data = RankingData.from_arrays(X, np.tile([1, 0, 0, 0, 0, 0], 10), np.repeat(np.arange(10), 6))
-    settings = Settings(rounds=3, slow_rounds=3)
+    settings = StudySettings(rounds=3, slow_rounds=3)
     for values in GRIDS[name]:
         ranker = make_tree(name, settings, values).fit(data)
         assert ranker.rounds_ == (6 if "rounds" in values else 3)

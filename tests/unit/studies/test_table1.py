@@ -160,14 +160,14 @@ def test_the_default_preset_has_rates_of_its_own(small: Any) -> None:
 
 
 def test_a_rate_that_diverges_is_not_chosen(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = table1.Workshop._fit
+    fit = table1.Table1Cells._fit
 
     def burst(self: Any, entrant: Any, parts: Any, seed: int, rate: float, checkpoint: Any) -> Any:
         if rate in bad:
             raise Diverged("the loss is nan at step 3.")
         return fit(self, entrant, parts, seed, rate, checkpoint)
 
-    monkeypatch.setattr(table1.Workshop, "_fit", burst)
+    monkeypatch.setattr(table1.Table1Cells, "_fit", burst)
     bad = {0.5, 0.1}
     table = reproduce_table1(small[:1], methods=["raw"], **QUICK)
     assert table.rates["feedforward: Raw"]["chosen"] == 0.02

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from placings.training.batches import Deck
+from placings.training.batches import BatchSampler
 
 OFFSETS = np.array([0, 3, 4, 9, 9, 11, 31, 35, 41, 43])  # sizes 3, 1, 5, 0, 2, 20, 4, 6, 2
 USABLE = [0, 2, 4, 5, 6, 7, 8]
 
 
 def test_a_batch_holds_whole_lists_of_two_rows_or_more_shortest_first() -> None:
-    batch = Deck(OFFSETS, 100, None, 0).draw(0)
+    batch = BatchSampler(OFFSETS, 100, None, 0).draw(0)
     assert sorted(batch.queries.tolist()) == USABLE
     assert (np.diff(batch.sizes) >= 0).all()
     assert batch.sizes.tolist() == np.diff(OFFSETS)[batch.queries].tolist()
@@ -31,10 +31,10 @@ def test_a_batch_holds_whole_lists_of_two_rows_or_more_shortest_first() -> None:
 
 @pytest.mark.parametrize("lists", [1, 2, 3, 5, 7])
 def test_every_list_comes_once_an_epoch(lists: int) -> None:
-    deck = Deck(OFFSETS, lists, None, 3)
+    deck = BatchSampler(OFFSETS, lists, None, 3)
     seen = np.concatenate([deck.draw(step).queries for step in range(7)])  # 7 · lists places: whole epochs
     assert np.bincount(seen, minlength=9)[USABLE].tolist() == [lists] * 7
-    one = Deck(np.arange(0, 61, 5), 4, None, 3)  # 12 lists, 4 a step
+    one = BatchSampler(np.arange(0, 61, 5), 4, None, 3)  # 12 lists, 4 a step
     for epoch in range(5):
         seen = np.concatenate([one.draw(3 * epoch + step).queries for step in range(3)])
         assert sorted(seen.tolist()) == list(range(12))
@@ -42,25 +42,25 @@ def test_every_list_comes_once_an_epoch(lists: int) -> None:
 
 def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     def order(seed: int, epoch: int) -> tuple[int, ...]:
-        deck = Deck(np.arange(0, 121, 4), 1, None, seed)
+        deck = BatchSampler(np.arange(0, 121, 4), 1, None, seed)
         return tuple(int(deck.draw(30 * epoch + step).queries[0]) for step in range(30))
 
     assert len({order(seed, epoch) for seed in range(5) for epoch in range(5)}) == 25
 
 
 def test_a_batch_follows_from_seed_and_step_alone() -> None:
-    deck = Deck(OFFSETS, 3, 4, 5)
+    deck = BatchSampler(OFFSETS, 3, 4, 5)
     forward = [deck.draw(step) for step in range(20)]
-    again = {step: Deck(OFFSETS, 3, 4, 5).draw(step) for step in reversed(range(20))}
+    again = {step: BatchSampler(OFFSETS, 3, 4, 5).draw(step) for step in reversed(range(20))}
     for step, batch in enumerate(forward):
         assert batch.rows.tolist() == again[step].rows.tolist()
         assert batch.keys.tolist() == again[step].keys.tolist()
-    other = [Deck(OFFSETS, 3, 4, 6).draw(step).rows.tolist() for step in range(20)]
+    other = [BatchSampler(OFFSETS, 3, 4, 6).draw(step).rows.tolist() for step in range(20)]
     assert [batch.rows.tolist() for batch in forward] != other
 
 
 def test_a_long_list_gives_a_random_choice_of_its_rows_in_their_order() -> None:
-    deck = Deck(np.array([0, 40]), 1, 10, 0)
+    deck = BatchSampler(np.array([0, 40]), 1, 10, 0)
     drawn = [deck.draw(step).rows for step in range(4000)]
     assert all(len(rows) == 10 and (np.diff(rows) > 0).all() for rows in drawn)
     held = np.zeros((4000, 40))
@@ -74,7 +74,7 @@ def test_a_long_list_gives_a_random_choice_of_its_rows_in_their_order() -> None:
 
 
 def test_a_list_just_long_enough_is_whole() -> None:
-    deck = Deck(np.array([0, 10, 21]), 2, 10, 0)
+    deck = BatchSampler(np.array([0, 10, 21]), 2, 10, 0)
     batch = deck.draw(0)
     assert batch.sizes.tolist() == [10, 10]
     whole = batch.rows[batch.owner == batch.queries.tolist().index(0)]
@@ -83,7 +83,7 @@ def test_a_list_just_long_enough_is_whole() -> None:
 
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_the_parts_of_a_batch_are_a_partition_of_it(parts: int) -> None:
-    deck = Deck(OFFSETS, 6, 4, 7)
+    deck = BatchSampler(OFFSETS, 6, 4, 7)
     for step in range(12):
         whole = deck.draw(step)
         lists = {
@@ -106,7 +106,7 @@ def test_the_bound_of_a_deck_is_reached_and_never_passed(
     lists: int, longest: int | None, groups: int
 ) -> None:
     sizes = np.random.default_rng(lists).geometric(0.1, size=30)
-    deck = Deck(np.concatenate([[0], np.cumsum(sizes)]), lists, longest, 1)
+    deck = BatchSampler(np.concatenate([[0], np.cumsum(sizes)]), lists, longest, 1)
     steps = 4100 if lists == 4 else 60  # beyond one block of the bound, once
     most, bound = deck.bound(steps, groups)
     drawn = [deck.find_sizes(deck.find_queries(step)) for step in range(steps)]
@@ -119,7 +119,7 @@ def test_the_bound_of_a_deck_is_reached_and_never_passed(
 
 
 def test_a_packed_batch_is_the_same_as_tensors() -> None:
-    batch = Deck(OFFSETS, 5, None, 2).draw(4)
+    batch = BatchSampler(OFFSETS, 5, None, 2).draw(4)
     packed = batch.pack(torch.device("cpu"))
     assert packed.owner.tolist() == batch.owner.tolist()
     assert packed.starts.tolist() == batch.starts.tolist()
@@ -132,12 +132,13 @@ def test_a_packed_batch_is_the_same_as_tensors() -> None:
 
 def test_without_numba_the_same_batches_are_drawn() -> None:
     def draw() -> list[list[int]]:
-        deck = Deck(OFFSETS, 3, 4, 5)
+        deck = BatchSampler(OFFSETS, 3, 4, 5)
         return [[*deck.draw(step).rows.tolist(), *deck.draw(step).keys.tolist()] for step in range(30)]
 
     script = (
         "import json, warnings; warnings.simplefilter('error', RuntimeWarning); import numpy as np\n"
-        f"from placings.training.batches import Deck; deck = Deck(np.array({OFFSETS.tolist()}), 3, 4, 5)\n"
+        "from placings.training.batches import BatchSampler\n"
+        f"deck = BatchSampler(np.array({OFFSETS.tolist()}), 3, 4, 5)\n"
         "draw = lambda b: [*b.rows.tolist(), *b.keys.tolist()]\n"
         "print(json.dumps([draw(deck.draw(step)) for step in range(30)]))"
     )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from placings.rankers.networks import Stack
 from placings.training import drawing
-from placings.training.batches import Deck
+from placings.training.batches import BatchSampler
 from placings.training.layers import Moments, RowDropout, RowNorm, can_fuse, relu_and_drop
 from placings.training.packing import Packed
 
@@ -23,7 +23,7 @@ SIZES = np.random.default_rng(0).integers(2, 60, 40)
 
 def pack() -> Packed:
     offsets = np.concatenate([[0], np.cumsum(SIZES)])
-    return Deck(offsets, 40, 50, 3).draw(2).pack(torch.device("cpu"))
+    return BatchSampler(offsets, 40, 50, 3).draw(2).pack(torch.device("cpu"))
 
 
 def make_rows(width: int, *, seed: int = 0) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from placings.training.batches import Deck
+from placings.training.batches import BatchSampler
 from placings.training.layers import RowDropout, RowNorm
 from placings.training.packing import Packed, pack_lists
 
@@ -156,7 +156,7 @@ def test_dropout_without_lists_is_drawn_from_torchs_stream() -> None:
 
 
 def test_dropout_of_a_row_does_not_depend_on_the_batch_around_it() -> None:
-    deck, layer = Deck(OFFSETS, 5, 6, 9), RowDropout(0.5, 16, 3)
+    deck, layer = BatchSampler(OFFSETS, 5, 6, 9), RowDropout(0.5, 16, 3)
 
     def draw(step: int, part: int, parts: int) -> dict[int, list[float]]:
         batch = deck.draw(step, part=part, parts=parts)

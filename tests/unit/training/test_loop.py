@@ -161,11 +161,11 @@ def put_seven(data: RankingData, query: int) -> RankingData:
 
 
 def test_a_loss_that_is_no_number_stops_with_step_query_and_feature(plain: RankingData) -> None:
-    plan = make_plan(lists=4, optimizer="sgd", lr=1e-12)
+    plan = make_plan(batch=4, optimizer="sgd", lr=1e-12)
     broken = put_seven(plain, 11)
-    from placings.training.batches import Deck
+    from placings.training.batches import BatchSampler
 
-    deck = Deck(broken.offsets, 4, None, plan.seed)
+    deck = BatchSampler(broken.offsets, 4, None, plan.seed)
     step = next(step for step in range(99) if 11 in deck.find_queries(step))
     said = (
         rf"the loss is nan at step {step + 1}, in query 'query 11'; the largest value there is 8e\+09, of "
@@ -191,7 +191,7 @@ def test_what_a_row_spreads_over_lists_is_traced_to_it(plain: RankingData) -> No
 
     said = r"in several lists; the largest value there is 8e\+09, of feature 'f3' in query 'query 11'"
     with pytest.raises(Diverged, match=said):
-        train(Spreading(), find_loss("softmax"), put_seven(plain, 11), make_plan(lists=100, lr=1e-12))
+        train(Spreading(), find_loss("softmax"), put_seven(plain, 11), make_plan(batch=100, lr=1e-12))
 
 
 def test_weights_that_ran_away_are_named(plain: RankingData) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from placings.training.batches import Deck
-from placings.training.packing import Group, Packed, group_lists, pack_lists
+from placings.training.batches import BatchSampler
+from placings.training.packing import Packed, PackedGroup, group_lists, pack_lists
 
 SIZES = np.array([2, 2, 3, 5, 9, 30])
 
 
-def pack(*groups: Group) -> Packed:
+def pack(*groups: PackedGroup) -> Packed:
     packed = pack_lists(np.concatenate([[0], np.cumsum(SIZES)]))
     return replace(packed, groups=groups or packed.groups, keys=torch.arange(6, dtype=torch.int32))
 
@@ -23,12 +23,12 @@ def pack(*groups: Group) -> Packed:
 @pytest.mark.parametrize(
     "groups",
     [
-        (Group(0, 6, 30),),
-        (Group(0, 3, 3), Group(3, 6, 30)),
-        (Group(0, 2, 4), Group(2, 4, 8), Group(4, 6, 40)),
+        (PackedGroup(0, 6, 30),),
+        (PackedGroup(0, 3, 3), PackedGroup(3, 6, 30)),
+        (PackedGroup(0, 2, 4), PackedGroup(2, 4, 8), PackedGroup(4, 6, 40)),
     ],
 )
-def test_laying_out_and_gathering_are_each_others_reverse(groups: tuple[Group, ...]) -> None:
+def test_laying_out_and_gathering_are_each_others_reverse(groups: tuple[PackedGroup, ...]) -> None:
     packed = pack(*groups)
     values = torch.arange(51.0)[:, None] * torch.tensor([1.0, -1.0])  # [rows, 2]
     laid = [packed.lay_out(values, group) for group in groups]
@@ -44,7 +44,7 @@ def test_laying_out_and_gathering_are_each_others_reverse(groups: tuple[Group, .
 
 
 def test_gradients_come_back_to_the_rows_that_were_laid_out() -> None:
-    packed = pack(Group(0, 3, 3), Group(3, 6, 30))
+    packed = pack(PackedGroup(0, 3, 3), PackedGroup(3, 6, 30))
     values = torch.zeros(51, requires_grad=True)
     weights = torch.arange(51.0)
     for group in packed.groups:
@@ -77,7 +77,7 @@ def test_groups_are_cut_only_where_that_saves_padding() -> None:
 
 
 def test_a_rows_key_follows_from_its_list_and_its_place_in_it() -> None:
-    deck = Deck(np.concatenate([[0], np.cumsum(SIZES)]), 6, None, 1)
+    deck = BatchSampler(np.concatenate([[0], np.cumsum(SIZES)]), 6, None, 1)
     whole = deck.draw(0)
     keys = whole.pack(torch.device("cpu")).row_keys.tolist()
     assert len(set(keys)) == 51
@@ -95,7 +95,7 @@ def test_a_rows_key_follows_from_its_list_and_its_place_in_it() -> None:
 def test_lists_are_packed_as_they_stand_for_scoring() -> None:
     packed = pack_lists(np.array([0, 3, 3, 7, 8]))
     assert packed.sizes.tolist() == [3, 0, 4, 1]
-    assert packed.groups == (Group(0, 4, 4),)
+    assert packed.groups == (PackedGroup(0, 4, 4),)
     (laid,) = (packed.lay_out(torch.arange(8), group) for group in packed.groups)
     kept = [line[mask].tolist() for line, mask in zip(laid, packed.mask(packed.groups[0]), strict=True)]
     assert kept == [list(range(a, b)) for a, b in pairwise([0, 3, 3, 7, 8])]

@@ -17,9 +17,16 @@ from placings.data.cache import FORMAT, load_arrays, save_arrays
 from placings.data.ranking import RankingData
 from placings.losses import find_loss
 from placings.training import sources
-from placings.training.batches import Deck
+from placings.training.batches import BatchSampler
 from placings.training.loop import train
-from placings.training.sources import Source, SparseRows, cut_queries, prepare_all, send_rows, weigh_lists
+from placings.training.sources import (
+    SparseRows,
+    TrainingSource,
+    cut_queries,
+    prepare_all,
+    send_rows,
+    weigh_lists,
+)
 from placings.transforms import Log1p
 
 CPU = torch.device("cpu")
@@ -28,7 +35,7 @@ CPU = torch.device("cpu")
 def run(data: RankingData, transform: Any, *, resident: bool | None, **settings: Any) -> dict[str, Any]:
     model = make_network(make_data(), transform, **settings)
     history = train(
-        model, find_loss("softmax", draws=2), data, make_plan(steps=6, longest=7), resident=resident
+        model, find_loss("softmax", draws=2), data, make_plan(steps=6, list_size=7), resident=resident
     )
     return {"loss": np.array(history.loss), **copy_state(model)}
 
@@ -83,11 +90,11 @@ def test_rows_are_kept_if_they_fit_and_streamed_if_not(monkeypatch: pytest.Monke
     size = data.n_rows * 16 * 4
     for free, kept in ((2.1 * size, True), (1.9 * size, False)):  # half of what is free
         monkeypatch.setattr(sources, "_free_memory", lambda device, free=free: free)
-        assert (Source(model, data, CPU).prepared is not None) == kept
-    assert Source(model, data, CPU, resident=True).prepared is not None
+        assert (TrainingSource(model, data, CPU).prepared is not None) == kept
+    assert TrainingSource(model, data, CPU, resident=True).prepared is not None
     monkeypatch.undo()
     assert sources._free_memory(CPU) > 1e6
-    assert Source(model, data, CPU, resident=False).prepared is None
+    assert TrainingSource(model, data, CPU, resident=False).prepared is None
 
 
 def test_rows_prepared_in_pieces_are_rows_prepared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +114,9 @@ def test_rows_prepared_in_pieces_are_rows_prepared_at_once(monkeypatch: pytest.M
 def test_a_list_cut_short_is_scaled_as_the_whole_list_is() -> None:
     data = make_data()
     model = make_network(data, "query_minmax")
-    batch = Deck(data.offsets, 5, 3, 0).draw(2)
+    batch = BatchSampler(data.offsets, 5, 3, 0).draw(2)
     index = torch.from_numpy(batch.rows)
-    kept, streamed = (Source(model, data, CPU, resident=r).take(batch, index) for r in (True, False))
+    kept, streamed = (TrainingSource(model, data, CPU, resident=r).take(batch, index) for r in (True, False))
     assert streamed.tolist() == kept.tolist()
     alone = model.prepare(send_rows(np.asarray(data.X)[batch.rows], CPU))
     assert alone.tolist() != kept.tolist()

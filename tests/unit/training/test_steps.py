@@ -13,7 +13,7 @@ from small_runs import assert_same_state, copy_state, make_data, make_job, make_
 
 from placings.losses import find_loss
 from placings.training.optimizers import find_mixtures, find_penalty
-from placings.training.packing import Group, Packed
+from placings.training.packing import Packed, PackedGroup
 from placings.training.randomness import draw_gumbel
 from placings.training.steps import Job, find_losses, take_steps
 from placings.transforms import Mixture
@@ -38,7 +38,7 @@ def find_size(found: list[torch.Tensor]) -> float:
 
 
 def test_one_step_is_the_gradient_of_the_mean_loss_over_lists() -> None:
-    data, plan = make_data(), make_plan(optimizer="sgd", steps=1, lists=100, lr=0.1)
+    data, plan = make_data(), make_plan(optimizer="sgd", steps=1, batch=100, lr=0.1)
     model = make_network(data, "log1p", batch_norm=False)
     reference = make_network(data, "log1p", batch_norm=False)
     trace = take_steps(make_job(model, data, plan), 0, 1, lambda step: None)
@@ -74,16 +74,16 @@ def test_padding_and_grouping_change_no_loss_and_no_gradient(loss: str, draws: i
     job = make_job(
         make_network(data, "mixture", dropout=0.3, members=members),
         data,
-        make_plan(lists=40),
+        make_plan(batch=40),
         find_loss(loss, draws=draws),
     )
     batch = job.deck.draw(2)
     packed = batch.pack(CPU)
     assert len(packed.groups) == 4
-    whole = (Group(0, len(batch.sizes), int(batch.sizes[-1])),)
+    whole = (PackedGroup(0, len(batch.sizes), int(batch.sizes[-1])),)
     ends = [0, 3, 11, 20, len(batch.sizes)]
-    cut = tuple(Group(a, b, int(batch.sizes[b - 1])) for a, b in pairwise(ends))
-    wide = (Group(0, 10, 17), Group(10, len(batch.sizes), 64))
+    cut = tuple(PackedGroup(a, b, int(batch.sizes[b - 1])) for a, b in pairwise(ends))
+    wide = (PackedGroup(0, 10, 17), PackedGroup(10, len(batch.sizes), 64))
     expected = find_gradient(job, packed, batch.rows)
     for groups in (whole, cut, wide):
         found = find_gradient(job, replace(packed, groups=groups), batch.rows)
@@ -154,7 +154,7 @@ def test_compiled_loops_change_no_loss_and_no_gradient(
 def test_what_is_not_finite_comes_out_as_a_loss_that_is_none_and_warns_of_nothing(value: float) -> None:
     data = make_data()
     job = make_job(
-        make_network(data, hidden=(8, 4), dropout=0.3, batch_norm=False), data, make_plan(lists=100)
+        make_network(data, hidden=(8, 4), dropout=0.3, batch_norm=False), data, make_plan(batch=100)
     )
     assert job.source.prepared is not None
     job.source.prepared[5] = value
@@ -166,7 +166,7 @@ def test_what_is_not_finite_comes_out_as_a_loss_that_is_none_and_warns_of_nothin
 def test_noise_and_dropout_of_a_step_are_those_of_its_key() -> None:
     data = make_data()
     job = make_job(
-        make_network(data, dropout=0.5), data, make_plan(lists=100), find_loss("approx_ndcg", draws=4)
+        make_network(data, dropout=0.5), data, make_plan(batch=100), find_loss("approx_ndcg", draws=4)
     )
     batch = job.deck.draw(3)
     packed = batch.pack(CPU)
@@ -182,10 +182,10 @@ def test_noise_and_dropout_of_a_step_are_those_of_its_key() -> None:
 
 def test_members_have_a_loss_each_under_the_same_noise() -> None:
     data, loss = make_data(), find_loss("approx_ndcg@5", draws=6)
-    job = make_job(make_network(data, members=3), data, make_plan(lists=100), loss)
+    job = make_job(make_network(data, members=3), data, make_plan(batch=100), loss)
     batch = job.deck.draw(0)
     packed = batch.pack(CPU)
-    group = Group(0, len(batch.sizes), int(batch.sizes[-1]))
+    group = PackedGroup(0, len(batch.sizes), int(batch.sizes[-1]))
     index = torch.from_numpy(batch.rows)
     assert job.source.prepared is not None
     with torch.no_grad():
@@ -205,10 +205,10 @@ def test_a_query_weighs_the_mean_of_its_rows_weights() -> None:
     means = np.array(
         [data.weight[a:b].mean() for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
     )
-    plain = make_job(make_network(data), data.replace(weight=None), make_plan(lists=100))
+    plain = make_job(make_network(data), data.replace(weight=None), make_plan(batch=100))
     batch = plain.deck.draw(0)
     losses = find_gradient(plain, batch.pack(CPU), batch.rows)[0].numpy()
-    weighted = make_job(make_network(data), data, make_plan(lists=100))
+    weighted = make_job(make_network(data), data, make_plan(batch=100))
     trace = take_steps(weighted, 0, 1, lambda step: None)
     assert trace.loss[0] == pytest.approx(np.mean(means[batch.queries] * losses), rel=1e-5)
 
@@ -285,7 +285,7 @@ def test_bfloat16_rounds_scores_but_keeps_weights_and_losses_float32() -> None:
     found = {}
     for precision in ("float32", "bfloat16"):
         model = make_network(data, "mixture", hidden=(32,))
-        job = make_job(model, data, make_plan(precision=precision, lists=100))
+        job = make_job(model, data, make_plan(precision=precision, batch=100))
         batch = job.deck.draw(0)
         found[precision] = find_gradient(job, batch.pack(CPU), batch.rows)
         assert all(p.dtype == torch.float32 for p in model.parameters())

@@ -60,11 +60,12 @@ bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted
 bench-house: $(STAMP)  ## the source in numbers: sizes, doors, repeats, the way of a click
 	$(BIN)/python benchmarks/house.py
 
-lint: $(STAMP)  ## formatting, lint, types, layers
+lint: $(STAMP)  ## formatting, lint, types, layers, doors
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_doors.py
 
 format: $(STAMP)  ## rewrite the files as ruff wants them
 	$(BIN)/ruff format .

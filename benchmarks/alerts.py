@@ -22,9 +22,8 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from placings.feco.alerts import Alerts, Incident, find_alerts
-from placings.feco.score import coverage
-from placings.simulate.shop_log import ShopLog, make_shop_log
+from placings.feco import Alerts, Incident, coverage, find_alerts
+from placings.simulate import ShopLog, make_shop_log
 
 
 @dataclass(frozen=True)

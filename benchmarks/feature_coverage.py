@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from placings.core.threads import count_threads
-from placings.feco.score import coverage
+from placings.core import count_threads
+from placings.feco import coverage
 
 LIST, CHUNK = 20, 100_000
 MODES: dict[str, dict[str, Any]] = {
@@ -157,13 +157,13 @@ def run(rows: int, features: int, repeat: int, spark: bool) -> dict[str, Any]:
 
 def time_spark(path: Path, features: int, repeat: int) -> dict[str, Any]:
     """Seconds on a local Spark session, whose start is not counted; the counts must be DuckDB's."""
-    from placings.data.backends import start_spark
+    from placings.data import start_spark
 
     note("Spark")
     session = start_spark()
     try:
         calls = {"by hand": lambda: ask_by_hand(path, features),
-                 "spark": lambda: ask_placings(path, features, engine=session)}  # fmt: skip
+                 "spark": lambda: ask_placings(path, features, backend=session)}  # fmt: skip
         return {"seconds": time_in_turn(calls, repeat)["spark"], "version": version("pyspark")}
     finally:
         session.stop()

@@ -26,12 +26,9 @@ import torch
 
 import placings as pg
 from placings.losses import find_loss
-from placings.rankers.assembly import build_network
-from placings.rankers.presets import settle
-from placings.simulate.rankings import Synthetic
-from placings.training.loop import score_rows, train
-from placings.training.optimizers import find_mixtures
-from placings.training.plans import TrainingPlan
+from placings.rankers import build_network, settle
+from placings.simulate import Synthetic
+from placings.training import TrainingPlan, find_mixtures, score_rows, train
 from placings.transforms import Mixture, PerFeature, Transform
 
 NAMES = {"log": "log1p", "rank": "cdf", "raw": "gauss", None: "gauss"}  # planted scale → transform

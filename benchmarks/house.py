@@ -568,9 +568,9 @@ def walk(step: str, folder: Path) -> Facts:
     """
     import placings
 
-    new = hasattr(placings, "Reranker")
-    ways = {TRAIN: (train_by_paths, train_by_names), SERVE: (serve_by_paths, serve_by_names)}
-    go = ways[step][new]
+    if not hasattr(placings, "Reranker"):
+        raise SystemExit("this checkout is older than pg.Reranker: count it with --no-way")
+    go = {TRAIN: train_by_names, SERVE: serve_by_names}[step]
     for _, name, _ in pkgutil.walk_packages(placings.__path__, f"{PACKAGE}."):
         with contextlib.suppress(ImportError):  # what needs an extra that is not installed
             importlib.import_module(name)
@@ -594,7 +594,7 @@ def walk(step: str, folder: Path) -> Facts:
         and code.co_flags & inspect.CO_OPTIMIZED  # the bodies of modules and classes are not
         and not code.co_name.startswith("<")
     }
-    return {"api": "public names" if new else "deep paths", "entered": sorted(entered)}
+    return {"api": "public names", "entered": sorted(entered)}
 
 
 def train_by_names(folder: Path) -> None:
@@ -614,40 +614,6 @@ def serve_by_names(folder: Path) -> None:
     if hasattr(pg, "Request"):
         request = pg.Request(**request)
     pg.load(folder / "reranker").rerank(request)
-
-
-def train_by_paths(folder: Path) -> None:
-    """The same as `train_by_names` in a checkout older than `pg.Reranker`."""
-    from placings.clicks.sessions import join_logs
-    from placings.studies.places_reranker import fit_reranker
-
-    from placings.studies.places_parts import cut_parts
-    from placings.studies.places_settings import StudySettings
-
-    with join_logs(folder / "searches.jsonl", folder / "actions.jsonl", unsuccessful="negatives") as joined:
-        parts = cut_parts(joined.rows, StudySettings(shares=(0.6, 0.2, 0.2), split="time"))
-    fit_reranker(parts.train_log, parts.valid_log).reranker.save(folder / "reranker")
-
-
-def serve_by_paths(folder: Path) -> None:
-    """The same as `serve_by_names` in a checkout older than `pg.Reranker`."""
-    from placings.places.reranking import load_reranker
-
-    from placings.places.place import Hit, Place
-
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    context, hits = request["context"], []
-    for item in request["items"]:
-        rank, score, name = item.pop("position"), item.pop("score"), item.pop("item_id")
-        hits.append(Hit(Place(id=name, **item), score=score, rank=rank))
-    load_reranker(folder / "reranker").rerank(
-        context["query"],
-        hits,
-        focus=(context["focus_lat"], context["focus_lon"]),
-        time=datetime.fromisoformat(context["time"]),
-        target=context["target"],
-        platform=context["platform"],
-    )
 
 
 # -- printing ----------------------------------------------------------------------------------------------

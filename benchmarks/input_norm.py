@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import placings as pg
-from placings.training.layers import RowNorm
+from placings.training import RowNorm
 from placings.transforms import make_transform
 
 EPS = (1e-5, 1e-3, 1e-1)

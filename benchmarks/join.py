@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.core.threads import count_threads
+from placings.core import count_threads
 
 SHOWN, CHUNK, ITEMS = 10, 50_000, 200_000
 BROKEN = 0.02
@@ -168,7 +168,7 @@ def compare_spark(searches: int) -> dict[str, Any]:
     from pandas.testing import assert_frame_equal
 
     from placings import join_logs
-    from placings.data.backends import start_spark
+    from placings.data import start_spark
 
     session = start_spark()
     try:
@@ -179,7 +179,7 @@ def compare_spark(searches: int) -> dict[str, Any]:
             seconds, found = {}, {}
             for name, engine in (("duckdb", None), ("spark", session)):
                 start = time.perf_counter()
-                with join_logs(*logs, engine=engine, unsuccessful="negatives") as joined:
+                with join_logs(*logs, backend=engine, unsuccessful="negatives") as joined:
                     found[name] = (joined.rows, joined.unsuccessful, joined.report.to_dict())
                 seconds[name] = time.perf_counter() - start
     finally:

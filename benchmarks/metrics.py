@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.core.threads import count_threads
+from placings.core import count_threads
 from placings.metrics import measure
 
 NAMES = ["ndcg@10", "mrr@10", "map@10"]

@@ -28,9 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.places.engines.sqlite import SqliteEngine, build_index
-from placings.places.place import Place
-from placings.places.sources import read_geonames, read_places
+from placings.places import Place, SqliteEngine, build_index, read_geonames, read_places
 
 DATA = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "places"
 DEMANDS = {("cities", "full"): 0.955, ("cities", "beginnings"): 0.821}

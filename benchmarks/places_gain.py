@@ -23,16 +23,24 @@ from pathlib import Path
 import numpy as np
 
 from placings.logs import find_offsets
-from placings.places.engines.sqlite import SqliteEngine, build_index
-from placings.places.sources import read_places
-from placings.report.places_page import say_history, say_served
-from placings.rerank.search_kinds import describe_searches
-from placings.simulate.places_log import simulate_log
-from placings.studies.places import DEFAULT, judge_default
-from placings.studies.places_measures import describe_models, judge_slices
-from placings.studies.places_models import ENGINE, StudyCells, judge_engine
-from placings.studies.places_parts import FeatureData, cut_parts, list_families
-from placings.studies.places_settings import SPLITS, choose_settings
+from placings.places import SqliteEngine, build_index, read_places
+from placings.report import say_history, say_served
+from placings.rerank import describe_searches
+from placings.simulate import simulate_log
+from placings.studies import (
+    DEFAULT,
+    ENGINE,
+    SPLITS,
+    FeatureData,
+    StudyCells,
+    choose_settings,
+    cut_parts,
+    describe_models,
+    judge_default,
+    judge_engine,
+    judge_slices,
+    list_families,
+)
 
 PLACES = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "places" / "places_karlsruhe.jsonl.gz"
 

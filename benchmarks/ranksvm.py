@@ -30,9 +30,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import placings as pg
-from placings.core.threads import count_threads
-from placings.data.ranking import RankingData
-from placings.rankers.linear import LinearRanker
+from placings.core import count_threads
+from placings.data import RankingData
+from placings.rankers import LinearRanker
 
 COLUMNS = 2**20
 STORED = 50  # words of a row
@@ -82,7 +82,7 @@ def measure_fit(kind: str, rows: int, loss: str) -> dict[str, Any]:
 
 
 def count_pairs(data: RankingData) -> np.ndarray:
-    from placings.rankers.pair_kernels import find_pairs
+    from placings.rankers import find_pairs
 
     return find_pairs(data.y, data.offsets).by_query
 

@@ -24,18 +24,11 @@ from pathlib import Path
 import numpy as np
 
 from places_engine import DATA, cut, read_pairs
-from placings.core.statistics import bootstrap_means
-from placings.places.engines import sqlite as sqlite_scoring
-from placings.places.engines.sqlite import SqliteEngine, build_index
-from placings.places.place import Place
-from placings.places.presets import place_features
-from placings.places.sources import read_geonames, read_places
+from placings.core import bootstrap_means
+from placings.places import Place, SqliteEngine, build_index, place_features, read_geonames, read_places
 from placings.rerank import Request, Reranker, load_reranker
-from placings.simulate.people import Behaviour
-from placings.simulate.places_log import simulate_log
-from placings.studies.places import make_default
-from placings.studies.places_parts import cut_parts
-from placings.studies.places_settings import StudySettings
+from placings.simulate import Behaviour, simulate_log
+from placings.studies import StudySettings, cut_parts, make_default
 
 SETS = {"cities": "city_queries.jsonl", "germany": "german_queries.jsonl"}
 DRAWS = 5000
@@ -99,15 +92,11 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--hidden", type=float, default=Behaviour().hidden, help="people without a position")
     options.add_argument("--keep", type=Path, help="folder for indexes and re-rankers, to use again")
-    options.add_argument("--exact", help="worth of an exact main and other name in the engine, e.g. 4.5,3")
     chosen = options.parse_args()
     if not DATA.is_dir():
         print(f"skipped: {DATA} is not there. Set PLACINGS_DATA to the folder that holds places/.")
         return
     warnings.simplefilter("ignore")
-    if chosen.exact:
-        sqlite_scoring.EXACT_MAIN, sqlite_scoring.EXACT_OTHER = map(float, chosen.exact.split(","))
-        sqlite_scoring.EXACT = sqlite_scoring.EXACT_OTHER - sqlite_scoring.SHUFFLED - sqlite_scoring.ELSEWHERE
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,10 +110,7 @@ def main() -> None:
             if not index.exists():
                 build_index(places, index)
             engine = SqliteEngine(index)
-            model = (
-                folder
-                / f"{name}-{chosen.searches}-{chosen.seed}-{chosen.hidden:g}-{chosen.exact or 'default'}"
-            )
+            model = folder / f"{name}-{chosen.searches}-{chosen.seed}-{chosen.hidden:g}-default"
             print(f"{name}: {len(places):,} places, {os.cpu_count()} cores", flush=True)
             if not model.is_dir():
                 train(places, engine, chosen.searches, chosen.seed, chosen.hidden).save(model)

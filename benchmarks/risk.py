@@ -28,10 +28,9 @@ from typing import Any
 import numpy as np
 
 import placings as pg
-from placings.data.ranking import RankingData
-from placings.feco.masking import darken, summarise_coverage
-from placings.feco.risk import estimate_risk
-from placings.rankers.lgbm import LightGBMRanker
+from placings.data import RankingData
+from placings.feco import darken, estimate_risk, summarise_coverage
+from placings.rankers import LightGBMRanker
 
 METRIC = "ndcg@10"
 REGIONS = {"north": 0.5, "south": 0.3, "islands": 0.2}

@@ -53,16 +53,12 @@ import numpy as np
 import torch
 
 import placings as pg
-from placings.core.arrays import Floats
-from placings.data.ranking import RankingData
+from placings.core import Floats
+from placings.data import RankingData
 from placings.losses import approx_ndcg_loss, find_loss
 from placings.metrics import metric
-from placings.rankers.assembly import build_network
-from placings.rankers.networks import Network
-from placings.rankers.presets import settle
-from placings.training.loop import _set_up, score_rows
-from placings.training.plans import TrainingPlan
-from placings.training.steps import Job, take_steps
+from placings.rankers import Network, build_network, settle
+from placings.training import Job, TrainingPlan, score_rows, set_up_job, take_steps
 from placings.transforms import Raw
 
 SETTINGS = settle("zhuang2020", {"loss": "approx_ndcg"})
@@ -88,7 +84,7 @@ def set_up(data: RankingData, steps: int, seed: int, lr: float, precision: str, 
     settings = settle("zhuang2020", {"loss": "approx_ndcg", "dropout": dropout})
     network = build_network(settings, Raw().fit(data.X))
     loss = find_loss("approx_ndcg", draws=SETTINGS.draws)
-    return _set_up(network, loss, data, plan, torch.device("cpu"), None)
+    return set_up_job(network, loss, data, plan, torch.device("cpu"), None)
 
 
 def write_round(path: Path, job: Job, data: RankingData, held: RankingData) -> list[int]:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import placings as pg
-from placings.core.statistics import adjust_holm
+from placings.core import adjust_holm
 from placings.transforms import make_transform
 
 FOLDS, SEEDS, TRIALS = 5, 3, 20

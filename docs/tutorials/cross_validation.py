@@ -12,9 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import placings as pg
-from placings.evaluation.selection import QueryKFold, scorer
-from placings.rankers.lgbm import LightGBMRanker
-from placings.rankers.linear import LinearRanker
+from placings.evaluation import QueryKFold, scorer
+from placings.rankers import LightGBMRanker, LinearRanker
 
 data = pg.make_ranking(60, n_features=20, mean_size=20, random_state=0).data
 order = np.random.default_rng(0).permutation(data.n_rows)

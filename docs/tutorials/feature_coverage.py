@@ -11,12 +11,8 @@ import numpy as np
 import pandas as pd
 
 import placings as pg
-from placings.feco.alerts import find_alerts
-from placings.feco.degradation import degrade
-from placings.feco.gate import check_coverage
-from placings.feco.limits import make_limits, read_limits
-from placings.feco.risk import estimate_risk
-from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
+from placings.feco import check_coverage, degrade, estimate_risk, find_alerts, make_limits, read_limits
+from placings.simulate import Outage, make_shop_log, write_shop_log
 
 DARK = ("price", "rating", "delivery_days")
 outage = Outage("north", DARK, day=38, share=0.9)

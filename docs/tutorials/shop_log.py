@@ -11,7 +11,7 @@ import shlex
 import pandas as pd
 from typer.testing import CliRunner
 
-from placings.cli.main import app
+from placings.cli import app
 
 
 def run(line):

@@ -117,7 +117,7 @@ def files(logs: dict[str, list[dict[str, Any]]], tmp_path_factory: pytest.TempPa
 
 def compare(spark: Any, *arguments: Any, **options: Any) -> Any:
     """Join on both; rows, kept-apart searches and reports must be equal. Gives DuckDB's report."""
-    found = [join_logs(*arguments, engine=engine, **options) for engine in ("duckdb", spark)]
+    found = [join_logs(*arguments, backend=engine, **options) for engine in ("duckdb", spark)]
     pd.testing.assert_frame_equal(found[0].rows, found[1].rows)
     pd.testing.assert_frame_equal(found[0].unsuccessful, found[1].unsuccessful)
     reports = [joined.report.to_dict() for joined in found]
@@ -166,16 +166,16 @@ def test_a_click_log_is_read_and_cut_alike_on_spark(
     log = pg.ClickLog(rows)  # ids of digits, some sessions unknown
     log.write(tmp_path / "rows.parquet")
     rows.drop(columns=["chain_last", "successful"]).to_csv(tmp_path / "rows.csv", index=False)
-    with pg.ClickLog.read(tmp_path / "rows.csv", engine=spark) as texts:
+    with pg.ClickLog.read(tmp_path / "rows.csv", backend=spark) as texts:
         assert texts.rows["search_id"].tolist() == log.rows["search_id"].tolist()  # "003" stays text
-    with pg.ClickLog.read(tmp_path / "rows.parquet", engine=spark) as on_spark:
+    with pg.ClickLog.read(tmp_path / "rows.parquet", backend=spark) as on_spark:
         assert (len(on_spark), on_spark.n_searches) == (len(log), log.n_searches)
         pd.testing.assert_frame_equal(on_spark.rows, log.rows)
     for by in ("time", "session", "search"):
-        with pg.ClickLog.read(tmp_path / "rows.parquet", engine=spark) as on_spark:
+        with pg.ClickLog.read(tmp_path / "rows.parquet", backend=spark) as on_spark:
             for part, same in zip(on_spark.split(0.7, 0.3, by=by), log.split(0.7, 0.3, by=by), strict=True):
                 pd.testing.assert_frame_equal(part.rows, same.rows)
-    with pg.ClickLog.read(tmp_path / "rows.parquet", engine=spark) as on_spark:
+    with pg.ClickLog.read(tmp_path / "rows.parquet", backend=spark) as on_spark:
         on_spark.split(0.7, 0.3)[0].write(tmp_path / "part.parquet")
     with pg.ClickLog.read(tmp_path / "part.parquet") as again:  # a folder of files
         pd.testing.assert_frame_equal(again.rows, log.split(0.7, 0.3)[0].rows)

@@ -154,7 +154,7 @@ def warm_up(cases: list[str]) -> None:
     from placings.training.steps import find_losses
 
     def look(model: Any, loss: Any, data: pg.RankingData, plan: Any, **more: Any) -> Any:
-        job = loop._set_up(model, loss, data, plan, torch.device("cpu"), None)
+        job = loop.set_up_job(model, loss, data, plan, torch.device("cpu"), None)
         batch = job.deck.draw(0)
         index = torch.from_numpy(batch.rows)
         with torch.no_grad():

@@ -94,7 +94,7 @@ def ask_both(spark: Any, table: Any, *arguments: Any, **options: Any) -> tuple[A
     for engine in ("duckdb", spark):
         told = "event" in options and "sample" not in options  # rows without an id are left out, and said
         with pytest.warns(PlacingsWarning, match="rows have no event id") if told else nullcontext():
-            answers.append(coverage(table, *arguments, engine=engine, **options))
+            answers.append(coverage(table, *arguments, backend=engine, **options))
     return answers[0], answers[1]
 
 
@@ -141,7 +141,7 @@ def test_nan_and_null_are_uncovered_on_spark_too(spark: Any) -> None:
     table = {"x": pa.array([1.0, float("nan"), None, float("inf"), -1.0, 0.0])}
     for rule, share in (("non_zero", 3 / 6), ("non_null", 4 / 6), (0.5, 2 / 6), (-5.0, 4 / 6)):
         for engine in ("duckdb", spark):
-            assert coverage(table, rule=rule, engine=engine)["x"] == pytest.approx(share), (rule, engine)
+            assert coverage(table, rule=rule, backend=engine)["x"] == pytest.approx(share), (rule, engine)
 
 
 def test_days_begin_at_midnight_of_the_zone_on_both(spark: Any, parquet: str) -> None:
@@ -202,7 +202,7 @@ def test_plans_err_alike_on_both(spark: Any, parquet: str) -> None:
             event="search",
             plans=SamplingPlan(4, 60, 2),
             draws=2,
-            engine=e,
+            backend=e,
         )
         for e in ("duckdb", spark)
     ]
@@ -214,7 +214,7 @@ def test_times_too_fine_for_spark_are_told(spark: Any, tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "fine.parquet")
     assert coverage(tmp_path / "fine.parquet", time="ts")["x"] == 1.0
     with pytest.raises(BadFile, match="fine.parquet.*write microseconds"):
-        coverage(tmp_path / "fine.parquet", time="ts", engine=spark)
+        coverage(tmp_path / "fine.parquet", time="ts", backend=spark)
 
 
 def test_an_ibis_table_stays_on_its_engine(spark: Any, parquet: str) -> None:
@@ -222,6 +222,6 @@ def test_an_ibis_table_stays_on_its_engine(spark: Any, parquet: str) -> None:
 
     table = ibis.pyspark.connect(spark).read_parquet(parquet)
     assert coverage(table, "stock").engine == "pyspark"
-    assert coverage(table, "stock", engine="spark").engine == "pyspark"
-    with pytest.raises(BadInput, match="stays on its engine, pyspark. Got engine='duckdb'"):
-        coverage(table, "stock", engine="duckdb")
+    assert coverage(table, "stock", backend="spark").engine == "pyspark"
+    with pytest.raises(BadInput, match="stays on its backend, pyspark. Got backend='duckdb'"):
+        coverage(table, "stock", backend="duckdb")

@@ -12,7 +12,7 @@ from placings.losses import Loss, find_loss
 from placings.rankers.assembly import build_network
 from placings.rankers.networks import Network
 from placings.rankers.presets import settle
-from placings.training.loop import _set_up
+from placings.training.loop import set_up_job
 from placings.training.plans import TrainingPlan
 from placings.training.steps import Job
 from placings.transforms import Mixture, Transform, make_transform
@@ -59,7 +59,7 @@ def make_job(
     *,
     resident: bool | None = None,
 ) -> Job:
-    return _set_up(model, find_loss(loss), data, plan, torch.device("cpu"), resident)
+    return set_up_job(model, find_loss(loss), data, plan, torch.device("cpu"), resident)
 
 
 def copy_state(model: torch.nn.Module) -> dict[str, np.ndarray]:

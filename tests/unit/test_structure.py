@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import placings
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import check_doors
 
 SOURCE = Path(placings.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
@@ -61,3 +65,64 @@ def test_nothing_here_pickles_or_evaluates() -> None:
                 assert not {"pickle", "joblib", "dill", "cloudpickle", "marshal"} & set(names), path
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec", "compile"}, path
+
+
+def test_every_import_goes_through_a_door_and_every_door_is_used() -> None:
+    assert check_doors.check() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("from placings.data.reading import read", "placings.data.reading is a file in a room"),
+        ("def f():\n    from placings.data import no_such_thing", "does not offer no_such_thing"),
+        ("import placings.data.reading", "is a file in a room"),
+        ("from placings import no_such_thing", "placings does not offer no_such_thing"),
+    ],
+)
+def test_an_import_past_a_door_is_told(code: str, said: str) -> None:
+    (found,) = check_doors.find_breaches("here.py", ast.parse(code), "rankers", check_doors.list_rooms())
+    assert found.startswith("here.py:")
+    assert said in found
+
+
+def test_a_room_may_import_its_own_files_and_anyone_what_a_door_offers() -> None:
+    tree = ast.parse(
+        "from placings.data.reading import read\nfrom placings.core import BadInput\nimport placings"
+    )
+    assert list(check_doors.find_breaches("here.py", tree, "data", check_doors.list_rooms())) == []
+
+
+def test_a_door_offers_names_lazily_and_lists_them() -> None:
+    import placings.data
+
+    assert set(dir(placings.data)) == set(placings.data.__all__)
+    assert placings.data.read is placings.read
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        placings.data.nothing  # noqa: B018
+
+
+def test_a_module_of_version_0_1_imports_under_its_old_name_and_says_so() -> None:
+    from placings.core.moved import MOVED
+
+    for name in [name for name in sys.modules if name.startswith("placings.clicks")]:
+        del sys.modules[name]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        from placings.clicks.histories import count_clicks
+    assert "placings.clicks.histories is now placings.logs.histories" in str(said[-1].message)
+    from placings.logs import count_clicks as today
+
+    assert count_clicks is today
+    for home in MOVED.values():  # every old name leads somewhere
+        place = SOURCE.joinpath(*home.split("."))
+        assert place.with_suffix(".py").is_file() or (place / "__init__.py").is_file(), home
+
+
+def test_a_renamed_keyword_is_still_taken() -> None:
+    import placings as pg
+
+    table = {"price": [1.0, 0.0]}
+    with pytest.warns(DeprecationWarning, match=r"coverage\(engine=…\) is now backend=…"):
+        old = pg.coverage(table, ["price"], engine="duckdb")
+    assert old["price"] == pg.coverage(table, ["price"], backend="duckdb")["price"] == 0.5

@@ -73,9 +73,14 @@ Sample = Annotated[
         rich_help_panel=COUNTED,
     ),
 ]
-Engine = Annotated[
+BackendName = Annotated[
     str | None,
-    typer.Option(help="duckdb (the default), spark, local[4], spark://host:7077.", rich_help_panel=COUNTED),
+    typer.Option(
+        "--backend",
+        "--engine",
+        help="duckdb (the default), spark, local[4], spark://host:7077.",
+        rich_help_panel=COUNTED,
+    ),
 ]
 Time = Annotated[str | None, typer.Option(help="Column of the time.", rich_help_panel=TIME)]
 Window = Annotated[
@@ -106,7 +111,7 @@ class Counting:
     position: Position = None
     ignore: Ignore = None
     sample: Sample = None
-    engine: Engine = None
+    backend: BackendName = None
     time: Time = None
     window: Window = None
     zone: Zone = None
@@ -127,7 +132,7 @@ class Counting:
             "by": split_all(said.by), "rule": None if said.rule is None else parse_rule(said.rule),
             "position": said.position, "ignore": split_all(said.ignore),
             "sample": None if said.sample is None else parse_sample(said.sample, said.seed),
-            "engine": said.engine, "time": said.time, "window": said.window, "zone": said.zone,
+            "backend": said.backend, "time": said.time, "window": said.window, "zone": said.zone,
             "since": said.since, "until": said.until,
         }  # fmt: skip
         return {name: value for name, value in given.items() if value is not None}

@@ -12,8 +12,8 @@ from placings.cli.coverage_checks import check_events, init_limits
 from placings.cli.coverage_costs import degrade_model, estimate_cost
 from placings.cli.coverage_history import find_incidents, update_trend
 from placings.cli.coverage_options import (
+    BackendName,
     Counting,
-    Engine,
     Events,
     Features,
     Ignore,
@@ -83,7 +83,7 @@ def show_coverage(
       placings coverage show events.parquet --event search_id --time ts
       placings coverage show 'logs/*.parquet' --event search_id --time ts --by region --html coverage.html
       placings coverage show events.parquet --features top:20 --reference runs/first/model --rule positive
-      placings coverage show s3://logs/05-01/ --engine spark --sample 8x10x200000 --event search_id --time ts
+      placings coverage show s3://logs/05-01/ --backend spark --sample 8x10x200000 --event search_id --time ts
     """
     from placings.feco import coverage
 
@@ -174,7 +174,7 @@ def plan_sample(
     rule: Rule = None,
     position: Position = None,
     ignore: Ignore = None,
-    engine: Engine = None,
+    backend: BackendName = None,
     reference: Reference = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -204,7 +204,7 @@ def plan_sample(
         ]
     given: dict[str, Any] = {"rule": None if rule is None else parse_rule(rule), "position": position}
     given |= {"within": None if within is None else parse_within_text(within), "ignore": split_all(ignore)}
-    given |= {"engine": engine, "zone": zone, "day": day}
+    given |= {"backend": backend, "zone": zone, "day": day}
     found = plan_errors(
         name_table(events), parse_features(features), time=time, event=event, plans=plans, draws=draws,
         bundle=reference, **{name: value for name, value in given.items() if value is not None},

@@ -86,8 +86,11 @@ def join_files(
     edits: Annotated[
         bool, typer.Option(help="A corrected letter or two do not end a chain.", rich_help_panel=CHAINS)
     ] = True,
-    engine: Annotated[
-        str | None, typer.Option(help="duckdb (the default), spark, local[4], spark://host:7077.")
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            "--backend", "--engine", help="duckdb (the default), spark, local[4], spark://host:7077."
+        ),
     ] = None,
     memory: Annotated[
         str | None, typer.Option(help="Bound of embedded DuckDB, such as 6GB; more goes to disk.")
@@ -110,10 +113,10 @@ def join_files(
 
     grades = _parse_grades(grade)
     for path, option in ((out, "--out"), (apart, "--apart")):
-        if path is not None and not (engine or "").startswith(("spark", "local")):  # Spark writes folders
+        if path is not None and not (backend or "").startswith(("spark", "local")):  # Spark writes folders
             check_output(path, option, (".parquet",))
     with join_logs(
-        searches, actions, grades=grades, engine=engine, group=group.value,
+        searches, actions, grades=grades, backend=backend, group=group.value,
         unsuccessful=unsuccessful.value, snapshots=snapshots, truth=truth, window=window, slack=slack,
         gap=gap, edits=edits, frequency=frequency.value, memory=memory,
     ) as joined:  # fmt: skip

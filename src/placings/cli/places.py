@@ -51,7 +51,10 @@ def search_places(
     index: Annotated[Path, typer.Argument(help="An index, as `placings places index` wrote it.")],
     text: Annotated[str, typer.Argument(help="What to look for; the last word may be a beginning.")],
     near: Annotated[
-        str | None, typer.Option(help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON")
+        str | None,
+        typer.Option(
+            "--near", "--focus", help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON"
+        ),
     ] = None,
     layers: Annotated[
         str | None, typer.Option(help="Only these types, with commas, e.g. station,stop.")

@@ -28,7 +28,7 @@ class Keep(StrEnum):
 
 
 @app.callback()
-def reproduce() -> None:
+def open_reproduce() -> None:
     """Run an experiment of the papers again, on their data or on yours."""
 
 

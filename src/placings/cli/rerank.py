@@ -151,7 +151,10 @@ def search_engine(
         typer.Option(help="Hits written down as JSON lines, in place of an engine.", metavar="FILE"),
     ] = None,
     near: Annotated[
-        str | None, typer.Option(help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON")
+        str | None,
+        typer.Option(
+            "--near", "--focus", help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON"
+        ),
     ] = None,
     layers: Annotated[str | None, typer.Option(help="Only these types, with commas.")] = None,
     context: Annotated[

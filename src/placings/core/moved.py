@@ -8,11 +8,15 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOVED = {
     "arrays": "core.arrays",
@@ -152,6 +156,27 @@ def keep_old_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any
         return getattr(sys.modules[module], names[name])
 
     return find
+
+
+def rename_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that still takes keywords by their old names, with a warning: `(engine="backend")`."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*given: P.args, **keywords: P.kwargs) -> R:
+            for old, new in names.items():
+                if old in keywords:
+                    warnings.warn(
+                        f"{function.__name__}({old}=…) is now {new}=…; the old name goes in version 0.3.",
+                        DeprecationWarning,
+                        stacklevel=2,
+                    )
+                    keywords[new] = keywords.pop(old)
+            return function(*given, **keywords)
+
+        return call
+
+    return wrap
 
 
 def find_old_modules() -> None:

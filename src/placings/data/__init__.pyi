@@ -7,6 +7,7 @@ from .backends import cut_nanoseconds as cut_nanoseconds
 from .backends import need_ibis as need_ibis
 from .backends import open_source as open_source
 from .backends import opened as opened
+from .backends import start_spark as start_spark
 from .backends import told_as_ours as told_as_ours
 from .cache import find_folder as find_folder
 from .cache import find_limit as find_limit
@@ -29,6 +30,7 @@ from .collections import Collection as Collection
 from .collections import count_missing as count_missing
 from .collections import find_collection as find_collection
 from .collections import plain_folder as plain_folder
+from .collections import read_collection as read_collection
 from .concatenation import concat as concat
 from .ids import as_ids as as_ids
 from .ids import number_ids as number_ids
@@ -52,6 +54,7 @@ from .splits import Clusters as Clusters
 from .splits import find_clusters as find_clusters
 from .splits import name_units as name_units
 from .splits import spread_segment as spread_segment
+from .svmlight import read_svmlight as read_svmlight
 from .tables import GUESSES as GUESSES
 from .tables import SAVED_INDEX as SAVED_INDEX
 from .tables import SINGLE_PARTS as SINGLE_PARTS
@@ -59,6 +62,10 @@ from .tables import check_width as check_width
 from .tables import find_delimiter as find_delimiter
 from .tables import find_roles as find_roles
 from .tables import open_stream as open_stream
+from .tables import read_csv as read_csv
+from .tables import read_parquet as read_parquet
 from .tables import say_leak as say_leak
+from .tables import write_parquet as write_parquet
 from .trec import read_qrels as read_qrels
 from .trec import read_trec as read_trec
+from .trec import write_run as write_run

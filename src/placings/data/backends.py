@@ -1,6 +1,6 @@
-"""Where a table lives and what answers questions about it: embedded DuckDB, Spark, or the table's own engine.
+"""Where a table lives and what answers questions about it: embedded DuckDB, Spark, or its own backend.
 
-Everything that is asked is an Ibis expression, so each engine gets the same question. Sessions use UTC.
+Everything that is asked is an Ibis expression, so each backend gets the same question. Sessions use UTC.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-ENGINES = ("duckdb", "spark")
+BACKENDS = ("duckdb", "spark")
 MASTERS = ("local", "spark://", "yarn", "k8s://", "mesos://")
 SPARK_MEMORY = "4g"
 
@@ -51,12 +51,12 @@ class OpenedTable:
     own: bool = False
 
     @property
-    def engine(self) -> str:
-        """The engine's name, as Ibis has it."""
+    def kind(self) -> str:
+        """The backend's name, as Ibis has it."""
         return str(self.backend.name)
 
     def ask(self, expression: Any) -> pd.DataFrame:
-        """The answer to an expression as a pandas table; the engine's own errors come back as ours."""
+        """The answer to an expression as a pandas table; the backend's own errors come back as ours."""
         import pandas as pd
 
         with told_as_ours(self.name):
@@ -68,7 +68,7 @@ class OpenedTable:
     @contextmanager
     def holding(self, expression: Any) -> Iterator[Any]:
         """An expression computed once, as a temporary table, for the time of a `with`."""
-        name, spark = f"placings_{uuid4().hex}", self.engine == "pyspark"
+        name, spark = f"placings_{uuid4().hex}", self.kind == "pyspark"
         with told_as_ours(self.name):
             if spark:
                 frame = self.backend._session.sql(self.backend.compile(expression)).persist()
@@ -88,9 +88,9 @@ class OpenedTable:
 
 
 @contextmanager
-def opened(table: Table, engine: Backend = None) -> Iterator[OpenedTable]:
-    """A table for the time of a `with`; the embedded engine is closed after it."""
-    source = open_source(table, engine)
+def opened(table: Table, backend: Backend = None) -> Iterator[OpenedTable]:
+    """A table for the time of a `with`; the embedded one is closed after it."""
+    source = open_source(table, backend)
     try:
         yield source
     finally:
@@ -98,35 +98,35 @@ def opened(table: Table, engine: Backend = None) -> Iterator[OpenedTable]:
             source.backend.disconnect()
 
 
-def open_table(table: Table, engine: Backend = None) -> Any:
-    """Any table as an Ibis table on the chosen engine.
+def open_table(table: Table, backend: Backend = None) -> Any:
+    """Any table as an Ibis table on the chosen backend.
 
     `table` is a path, a glob or a list of them (parquet, CSV; a folder means its parquet files; columns are
     matched by name, and one that a file lacks is NULL there), a pandas, polars or Arrow table, a RankingData,
-    or an Ibis table, which stays on the engine it is on. `engine` is None or "duckdb" (embedded), "spark"
+    or an Ibis table, which stays on the backend it is on. `backend` is None or "duckdb" (embedded), "spark"
     (`local[*]`), a master's URL such as "spark://host:7077", a SparkSession (whose time zone is set to UTC),
     or an Ibis backend.
 
     >>> open_table({"x": [1.0, 0.0]}).count().execute()
     2
     """
-    return open_source(table, engine).table
+    return open_source(table, backend).table
 
 
-def open_source(table: Table, engine: Backend = None, *, texts: Sequence[str] = ()) -> OpenedTable:
+def open_source(table: Table, backend: Backend = None, *, texts: Sequence[str] = ()) -> OpenedTable:
     """`open_table` with what else is known of the table; `texts` are columns of a CSV file that stay text."""
     ibis = need_ibis("reading logs")
     if isinstance(table, ibis.expr.types.Table):
-        return _keep_engine(table, engine)
+        return _keep_backend(table, backend)
     paths = as_paths(table)
     if paths is None:
-        return _hold(as_arrow(table), engine)
+        return _hold(as_arrow(table), backend)
     files, kind, folder = find_files(paths)
-    backend, own = _connect(engine)
+    connected, own = _connect(backend)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     with told_as_ours(name):
-        if backend.name == "pyspark":
-            read = backend._session.read
+        if connected.name == "pyspark":
+            read = connected._session.read
             if kind == "csv":
                 mark = guess_delimiter(files[0])
                 frame = read.csv(as_urls(files), header=True, inferSchema=True, sep=mark)
@@ -139,16 +139,16 @@ def open_source(table: Table, engine: Backend = None, *, texts: Sequence[str] = 
             else:
                 merged = read.option("mergeSchema", "true")
                 frame = merged.parquet(*as_urls(paths if folder else files))
-            opened_table = _name_frame(backend, frame)
+            opened_table = _name_frame(connected, frame)
         else:
-            read = backend.read_csv if kind == "csv" else backend.read_parquet
+            read = connected.read_csv if kind == "csv" else connected.read_parquet
             # a column that a later file lacks is NULL there; by default the first file would decide
             opened_table = read(files, union_by_name=True)
             kept = [name for name in texts if name in opened_table.columns] if kind == "csv" else []
             if kept:
                 opened_table = read(files, union_by_name=True, types=dict.fromkeys(kept, "string"))
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
-    return OpenedTable(cut_nanoseconds(opened_table), backend, name, recorded, kind == "csv", own)
+    return OpenedTable(cut_nanoseconds(opened_table), connected, name, recorded, kind == "csv", own)
 
 
 def cut_nanoseconds(table: Any) -> Any:
@@ -183,7 +183,7 @@ def need_ibis(what: str) -> Any:
     return ibis
 
 
-# -- engines ------------------------------------------------------------------------------------------
+# -- backends -----------------------------------------------------------------------------------------
 
 
 def start_spark(master: str = "local[*]") -> Any:
@@ -194,7 +194,7 @@ def start_spark(master: str = "local[*]") -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingExtra(option("engine", value="spark"), "PySpark", "spark") from error
+        raise MissingExtra(option("backend", value="spark"), "PySpark", "spark") from error
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -203,8 +203,8 @@ def start_spark(master: str = "local[*]") -> Any:
     if local:
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
             raise BadInput(
-                f"{option('engine', value='spark')} needs Java 17 or later. Got a machine without `java`. "
-                "Install it, set JAVA_HOME, or leave engine out to use the embedded engine."
+                f"{option('backend', value='spark')} needs Java 17 or later. Got a machine without `java`. "
+                "Install it, set JAVA_HOME, or leave backend out to use the embedded one."
             )
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
@@ -224,28 +224,28 @@ def start_spark(master: str = "local[*]") -> Any:
         raise BadInput(f"Spark at {master!r} did not start: {_first_line(error)}") from error
 
 
-def _connect(engine: Backend) -> tuple[Any, bool]:
+def _connect(wanted: Backend) -> tuple[Any, bool]:
     """The backend, and whether it is ours to close."""
     ibis = need_ibis("reading logs")
-    if engine is None or engine == "duckdb":
+    if wanted is None or wanted == "duckdb":
         folder = Path(tempfile.gettempdir()) / f"placings-{os.getpid()}"
         backend = ibis.duckdb.connect(
             temp_directory=str(folder), threads=count_threads(), preserve_insertion_order=False
         )
         return backend, True
-    if isinstance(engine, ibis.backends.BaseBackend):
-        _refuse_zone(engine)
-        return engine, False
-    if isinstance(engine, str):
-        if engine != "spark" and not engine.startswith(MASTERS):
-            raise UnknownName("engine", engine, [*ENGINES, "local[4]", "spark://host:7077"])
-        session = start_spark("local[*]" if engine == "spark" else engine)
-    elif hasattr(engine, "createDataFrame"):
-        session = engine
+    if isinstance(wanted, ibis.backends.BaseBackend):
+        _refuse_zone(wanted)
+        return wanted, False
+    if isinstance(wanted, str):
+        if wanted != "spark" and not wanted.startswith(MASTERS):
+            raise UnknownName("backend", wanted, [*BACKENDS, "local[4]", "spark://host:7077"])
+        session = start_spark("local[*]" if wanted == "spark" else wanted)
+    elif hasattr(wanted, "createDataFrame"):
+        session = wanted
     else:
         raise BadInput(
-            f"engine must be 'duckdb', 'spark', a Spark master's URL, a SparkSession or an Ibis backend. "
-            f"Got {engine!r}."
+            f"backend must be 'duckdb', 'spark', a Spark master's URL, a SparkSession or an Ibis backend. "
+            f"Got {wanted!r}."
         )
     return ibis.pyspark.connect(session), False
 
@@ -257,14 +257,14 @@ def _name_frame(backend: Any, frame: Any) -> Any:
     return backend.table(name)
 
 
-def _keep_engine(table: Any, engine: Backend) -> OpenedTable:
+def _keep_backend(table: Any, wanted: Backend) -> OpenedTable:
     backends, _ = table._find_backends()
-    if not backends:  # an in-memory table: no engine yet
-        return _hold(table.to_pyarrow(), engine)
+    if not backends:  # an in-memory table: no backend yet
+        return _hold(table.to_pyarrow(), wanted)
     backend = backends[0]
-    if engine is not None and not (engine is backend or _names(engine, backend.name)):
+    if wanted is not None and not (wanted is backend or _names(wanted, backend.name)):
         raise BadInput(
-            f"an Ibis table stays on its engine, {backend.name}. Got {option('engine', value=engine)}. "
+            f"an Ibis table stays on its backend, {backend.name}. Got {option('backend', value=wanted)}. "
             "Leave it out."
         )
     _refuse_zone(backend)
@@ -285,16 +285,16 @@ def _refuse_zone(backend: Any) -> None:
         )
 
 
-def _names(engine: Backend, backend: str) -> bool:
-    wanted = "pyspark" if isinstance(engine, str) and engine.startswith(MASTERS) else engine
-    return bool(wanted == backend or (wanted == "spark" and backend == "pyspark"))
+def _names(wanted: Backend, backend: str) -> bool:
+    kind = "pyspark" if isinstance(wanted, str) and wanted.startswith(MASTERS) else wanted
+    return bool(kind == backend or (kind == "spark" and backend == "pyspark"))
 
 
 # -- tables in memory -----------------------------------------------------------------------------------
 
 
-def _hold(table: pa.Table, engine: Backend) -> OpenedTable:
-    backend, own = _connect(engine)
+def _hold(table: pa.Table, wanted: Backend) -> OpenedTable:
+    backend, own = _connect(wanted)
     name = f"placings_{uuid4().hex}"
     plain = _as_plain(table)
     with told_as_ours("the table"):
@@ -342,7 +342,7 @@ def as_arrow(table: Any) -> pa.Table:
 
 
 def _as_plain(table: pa.Table) -> pa.Table:
-    """The same values in types that every engine knows; columns of durations are dropped."""
+    """The same values in types that every backend knows; columns of durations are dropped."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -389,7 +389,7 @@ def _read_schema_record(file: str) -> dict[str, Any]:
     try:
         return _read_record(pq.read_schema(file))
     except (pa.ArrowException, OSError):
-        return {}  # the engine read it; without a record nothing is lost
+        return {}  # the backend read it; without a record nothing is lost
 
 
 # -- errors -----------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def _read_schema_record(file: str) -> dict[str, Any]:
 def told_as_ours(name: str) -> Iterator[None]:
     """What DuckDB, Spark and Ibis say of a table, as one kind of error with what to do."""
     try:
-        with warnings.catch_warnings():  # of the engines, of what Ibis calls in them: nothing a user can mend
+        with warnings.catch_warnings():  # of the backends and what Ibis calls in them: no user can mend it
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", FutureWarning)
             yield
@@ -408,7 +408,7 @@ def told_as_ours(name: str) -> Iterator[None]:
         if kind not in ("duckdb", "_duckdb", "pyspark", "py4j", "ibis"):
             raise
         text = _first_line(error)
-        raise BadFile(name, f"cannot be read by the engine: {text} {_suggest_fix(text)}") from error
+        raise BadFile(name, f"cannot be read by the backend: {text} {_suggest_fix(text)}") from error
 
 
 def _suggest_fix(text: str) -> str:

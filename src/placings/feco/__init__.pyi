@@ -2,6 +2,7 @@ from .alerts import RUNBOOK as RUNBOOK
 from .alerts import SHIFTED as SHIFTED
 from .alerts import Alerts as Alerts
 from .alerts import AlertSettings as AlertSettings
+from .alerts import Incident as Incident
 from .alerts import find_alerts as find_alerts
 from .alerts import name_segment as name_segment
 from .alerts import say_time as say_time
@@ -14,6 +15,7 @@ from .effects import join_degradations as join_degradations
 from .gate import Verdict as Verdict
 from .gate import check_coverage as check_coverage
 from .history import FILE as FILE
+from .history import CoverageStore as CoverageStore
 from .history import StoreHistory as StoreHistory
 from .history import open_history as open_history
 from .history import update_history as update_history
@@ -21,7 +23,10 @@ from .limits import adopt_rules as adopt_rules
 from .limits import find_finished as find_finished
 from .limits import make_limits as make_limits
 from .limits import pool_segments as pool_segments
+from .limits import read_limits as read_limits
 from .limits import take_limits as take_limits
+from .masking import darken as darken
+from .masking import summarise_coverage as summarise_coverage
 from .relations import Correlation as Correlation
 from .relations import Correlations as Correlations
 from .relations import Relation as Relation
@@ -36,6 +41,7 @@ from .sampling import PER_WINDOW as PER_WINDOW
 from .sampling import WINDOWS as WINDOWS
 from .sampling import SamplingPlan as SamplingPlan
 from .sampling import plan_errors as plan_errors
+from .sampling import sample_events as sample_events
 from .score import Coverage as Coverage
 from .score import coverage as coverage
 from .score import draw_line as draw_line

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, need_library, option, write_json
+from placings.core import BadFile, BadInput, need_library, option, rename_keywords, write_json
 from placings.data import Backend, Table, opened
 from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, find_step, parse_time
 from placings.feco.choices import check_column
@@ -358,6 +358,7 @@ def open_history(path: str | PathLike[str]) -> StoreHistory:
         raise BadFile(path / FILE, f"cannot be read: {error!r}. Compute the store anew.") from error
 
 
+@rename_keywords(engine="backend")
 def update_history(
     path: str | PathLike[str],
     table: Table,
@@ -376,7 +377,7 @@ def update_history(
     zone: str | None = None,
     position: str | None = None,
     sample: SamplingPlan | None = None,
-    engine: Backend = None,
+    backend: Backend = None,
     on_day: Callable[[datetime, int], object] | None = None,
     **others: Any,
 ) -> Update:
@@ -398,7 +399,7 @@ def update_history(
     margin = parse_window(late, "late")
     mark = as_second(datetime.now(UTC) if watermark is None else watermark, "watermark")
     names = [by] if isinstance(by, str) else list(by or ())
-    with opened(table, engine) as source:
+    with opened(table, backend) as source:
         check_column(source, time, "time")
         seconds = read_seconds(source.table[time])
         ends = source.ask(source.table.aggregate(first=seconds.min(), last=seconds.max())).iloc[0]
@@ -432,7 +433,7 @@ def update_history(
             continue
         found = coverage(
             table, chosen, rule=rule, event=event, within=within, by=names or None, time=time, window=window,
-            zone=zone, since=begin, until=end, position=position, sample=sample, engine=engine,
+            zone=zone, since=begin, until=end, position=position, sample=sample, backend=backend,
             absent="dark" if done else "error", **others,
         )  # fmt: skip
         kept = history.store.put(

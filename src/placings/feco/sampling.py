@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadInput, Cell, Floats, Grid, Shown, UnknownName, keep_old_names, render_grid
+from placings.core import (
+    BadInput,
+    Cell,
+    Floats,
+    Grid,
+    Shown,
+    UnknownName,
+    keep_old_names,
+    rename_keywords,
+    render_grid,
+)
 from placings.data import Backend, OpenedTable, Table, open_source, opened
 from placings.feco.choices import check_column, choose_features
 from placings.feco.rules import covered_where, find_rules, learn_thresholds
@@ -92,6 +102,7 @@ class SamplingPlan:
         return f"{self.how} {self.size:,}"
 
 
+@rename_keywords(engine="backend")
 def sample_events(
     table: Table,
     plan: SamplingPlan | None = None,
@@ -99,7 +110,7 @@ def sample_events(
     time: str,
     event: str,
     zone: str | None = None,
-    engine: Backend = None,
+    backend: Backend = None,
 ) -> Any:
     """The rows of the sampled events, as an Ibis table with the columns of `table`.
 
@@ -114,7 +125,7 @@ def sample_events(
     >>> coverage(sample_events(frame, plan, time="ts", event="search")).to_pandas()["events"].tolist()
     [1]
     """
-    source = open_source(table, engine)
+    source = open_source(table, backend)
     for name, part in ((time, "time"), (event, "event")):
         check_column(source, name, part)
     return pick_events(source.table, plan or SamplingPlan(), time=time, event=event, zone=zone, source=source)
@@ -259,6 +270,7 @@ class PlanErrors(Shown):
         }
 
 
+@rename_keywords(engine="backend")
 def plan_errors(
     table: Table,
     features: str | Sequence[str] | None = None,
@@ -275,7 +287,7 @@ def plan_errors(
     label: str | None = None,
     ignore: Iterable[str] = (),
     bundle: Any = None,
-    engine: Backend = None,
+    backend: Backend = None,
 ) -> PlanErrors:
     """The error of sampling plans on one day of a log, for each feature.
 
@@ -295,7 +307,7 @@ def plan_errors(
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise BadInput(f"draws must be a whole number of at least 1. Got {draws!r}.")
     tried = default_plans() if plans is None else check_plans(plans)
-    with opened(table, engine) as source:
+    with opened(table, backend) as source:
         parts = {time: "time", event: "event"}
         parts |= {name: part for name, part in ((label, "label"), (position, "position")) if name is not None}
         for name, part in parts.items():

@@ -23,6 +23,7 @@ from placings.core import (
     cluster_interval,
     find_quantile,
     option,
+    rename_keywords,
     render_grid,
     wilson_interval,
 )
@@ -548,6 +549,7 @@ def _plain(value: Any) -> Any:
 OWN_COLUMNS = ("feature", "window", "coverage", "low", "high", "events", "covered")
 
 
+@rename_keywords(engine="backend")
 def coverage(
     table: Table,
     features: str | Sequence[str] | None = None,
@@ -569,13 +571,13 @@ def coverage(
     sample: SamplingPlan | None = None,
     level: float = 0.95,
     absent: str = "error",
-    engine: Backend = None,
+    backend: Backend = None,
 ) -> Coverage:
     """FeCo of each feature: the share of events in which it is covered, with an interval.
 
     `FeCo_f = |events in which f is covered| / |events|`. NULL and NaN are never covered.
 
-    - `table`, `engine`: see `open_table`. One aggregate over the table answers for all features.
+    - `table`, `backend`: see `open_table`. One aggregate over the table answers for all features.
     - `features`: a list, None for every numeric column that plays no other part (`ignore` names more that
       are none), or "top:20", the most important ones of `bundle` (a saved ranker's folder, a ranker, an
       Importance).
@@ -610,7 +612,7 @@ def coverage(
     """
     find_quantile(level)
     parse_window(window)
-    with opened(table, engine) as source:
+    with opened(table, backend) as source:
         segments = _name_segments(source, by, position)
         parts = _name_parts(source, event, time, segments, label, position)
         unit = parse_within(within, event, position)
@@ -622,7 +624,7 @@ def coverage(
             rows = _take_sample(rows, sample, time, event, zone, source)
         cut, seconds = _cut_time(source, rows, time, window, zone)
         there = {name: one for name, one in rules.items() if name not in chosen.absent}
-        thresholds = _find_thresholds(source, rows, there, reference, engine)
+        thresholds = _find_thresholds(source, rows, there, reference, backend)
         some = rows[rows.columns[0]]
         nowhere = some.isnull() & some.notnull()  # a column that is false in every row
         conditions = [
@@ -772,14 +774,14 @@ def _take_sample(
 
 
 def _find_thresholds(
-    source: OpenedTable, rows: Any, rules: Mapping[str, Rule], reference: Table | None, engine: Backend
+    source: OpenedTable, rows: Any, rules: Mapping[str, Rule], reference: Table | None, backend: Backend
 ) -> dict[str, float]:
     learned = {name: rule for name, rule in rules.items() if rule in LEARNED}
     if not learned:
         return {}
     if reference is None:
         return learn_thresholds(source, rows, learned)
-    with opened(reference, engine) as other:
+    with opened(reference, backend) as other:
         for name in learned:
             check_column(other, name, "reference")
         return learn_thresholds(other, other.table, learned)
@@ -853,6 +855,6 @@ def _finish(
     return Coverage(
         frame, features, left, {name: rules[name] for name in features},
         {name: value for name, value in thresholds.items() if name in features}, segments, unit.describe(),
-        window if cut is not None else None, cut.zone if cut is not None else "UTC", level, source.engine,
+        window if cut is not None else None, cut.zone if cut is not None else "UTC", level, source.kind,
         (*choice.notes, *warned, *tally.notes, *dark), choice.absent,
     )  # fmt: skip

@@ -49,4 +49,6 @@ from .schema import PROPENSITY as PROPENSITY
 from .schema import SEARCH as SEARCH
 from .schema import SEARCH_ID as SEARCH_ID
 from .schema import SESSION_ID as SESSION_ID
+from .schema import check_actions as check_actions
+from .schema import check_searches as check_searches
 from .ubi import ACTIONS as ACTIONS

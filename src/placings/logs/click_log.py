@@ -113,19 +113,19 @@ class ClickLog:
         cls,
         path: str | PathLike[str] | Sequence[str | PathLike[str]],
         *,
-        engine: Backend = None,
+        backend: Backend = None,
         count_positions: bool = True,
     ) -> ClickLog:
         """The log in files: parquet, JSONL or CSV; one file, a folder of parts, a glob or a list of them.
 
-        `engine` is None or "duckdb" (embedded), "spark", a master's URL, a SparkSession or an Ibis backend.
+        `backend` is None or "duckdb" (embedded), "spark", a master's URL, a SparkSession or an Ibis backend.
         JSONL is read into memory, and every line of it checked; other files are read when rows are asked
         for. The rows of a file have no order that a backend would keep, so `position` must be there, unless
         `count_positions=False` says that there is none.
         """
         need_library("pandas", "a click log")
         kinds = {name: kind for name, kind in {**ROWS, **FIELDS}.items() if kind != "flag"}
-        source = open_log(_list_parts(path), "rows", engine, kinds=kinds)
+        source = open_log(_list_parts(path), "rows", backend, kinds=kinds)
         stack = ExitStack()
         if source.own:
             stack.callback(source.backend.disconnect)
@@ -217,8 +217,8 @@ class ClickLog:
 
     def __repr__(self) -> str:
         if self._frame is None and self.report is None and "_counts" not in vars(self):
-            return f"ClickLog({self.name}, {self._lazy_engine}, nothing fetched yet)"
-        where = "in memory" if self._source is None else self._lazy_engine
+            return f"ClickLog({self.name}, {self._lazy_backend}, nothing fetched yet)"
+        where = "in memory" if self._source is None else self._lazy_backend
         return f"ClickLog({len(self):,} rows in {self.n_searches:,} searches, {where})"
 
     # -- what is done with it -------------------------------------------------------------------------------
@@ -314,8 +314,8 @@ class ClickLog:
         return self._source.table
 
     @property
-    def _lazy_engine(self) -> str:
-        return "" if self._source is None else self._source.engine
+    def _lazy_backend(self) -> str:
+        return "" if self._source is None else self._source.kind
 
     @cached_property
     def _counts(self) -> dict[str, int]:
@@ -415,7 +415,7 @@ class ClickLog:
                 pq.write_table(self.to_arrow(), part)
             return
         source = self._open()
-        if source.engine == "pyspark":
+        if source.kind == "pyspark":
             self._write_folder(source, expression, path)
             return
         with write_atomically(path) as part, told_as_ours(source.name):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option
+from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option, rename_keywords
 from placings.data import Backend, OpenedTable, Table
 from placings.logs import join_expressions as joins
 from placings.logs.chains import judge_searches, mark_chains
@@ -210,12 +210,13 @@ CHAIN = ("chain_id", "chain_step", "chain_last")
 __getattr__ = keep_old_names(__name__, {"Joined": "ClickLog"})
 
 
+@rename_keywords(engine="backend")
 def join_logs(
     searches: Table,
     actions: Table,
     *,
     grades: Mapping[str, float] | None = None,
-    engine: Backend = None,
+    backend: Backend = None,
     group: str = "search",
     unsuccessful: str = "report",
     snapshots: Table | None = None,
@@ -267,7 +268,7 @@ def join_logs(
     }
     stack = ExitStack()
     try:
-        source = _open(searches, engine, memory, stack)
+        source = _open(searches, backend, memory, stack)
         plan = JoinSteps(source, find_layout(source), stack, chosen, seconds, edits)
         done = open_log(actions, "actions", source.backend)
         plan.read(done)
@@ -284,7 +285,7 @@ def join_logs(
         table = stack.enter_context(source.holding(rows))
         settings = {
             "grades": chosen, "group": group, "unsuccessful": unsuccessful, **seconds, "edits": edits,
-            **({"frequency": frequency} if group == "query" else {}), "engine": source.engine,
+            **({"frequency": frequency} if group == "query" else {}), "engine": source.kind,
         }  # fmt: skip
         report = plan.report(table, settings, done)
         apart = plan.heads.filter(~plan.heads.successful).drop("items", "entries", "successful")
@@ -294,15 +295,13 @@ def join_logs(
         raise
 
 
-def _open(searches: Table, engine: Backend, memory: str | None, stack: ExitStack) -> OpenedTable:
-    source = open_log(searches, "searches", engine)
+def _open(searches: Table, backend: Backend, memory: str | None, stack: ExitStack) -> OpenedTable:
+    source = open_log(searches, "searches", backend)
     if source.own:
         stack.callback(source.backend.disconnect)
     if memory is not None:
         if not source.own:
-            raise BadInput(
-                "memory bounds the embedded engine. Got an engine of your own: set its bound there."
-            )
+            raise BadInput("memory bounds the embedded backend. Got one of your own: set its bound there.")
         if not re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", str(memory)):
             raise BadInput(f"memory must be a size such as '6GB' or '800MB'. Got {memory!r}.")
         source.backend.con.execute(f"SET memory_limit = '{memory}'")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from placings.core import BadFile, BadInput
+from placings.core import BadFile, BadInput, rename_keywords
 from placings.data import Backend, OpenedTable, Table, as_paths, open_source
 from placings.logs.json_lines import is_json_lines, read_json_lines
 
@@ -75,7 +75,8 @@ class Layout:
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def check_searches(searches: Table, *, engine: Backend = None) -> Layout:
+@rename_keywords(engine="backend")
+def check_searches(searches: Table, *, backend: Backend = None) -> Layout:
     """Refuse a log of searches that cannot be joined, naming file, column, row or line and the remedy.
 
     `searches` is a path (JSONL, parquet), a table in memory or an Ibis table. Values that are missing are no
@@ -85,7 +86,7 @@ def check_searches(searches: Table, *, engine: Backend = None) -> Layout:
     Traceback (most recent call last):
     placings.core.errors.BadFile: the searches: has no column 'time', when the search was made. ...
     """
-    source = open_log(searches, "searches", engine)
+    source = open_log(searches, "searches", backend)
     try:
         return find_layout(source)
     finally:
@@ -93,9 +94,10 @@ def check_searches(searches: Table, *, engine: Backend = None) -> Layout:
             source.backend.disconnect()
 
 
-def check_actions(actions: Table, *, engine: Backend = None) -> tuple[str, ...]:
+@rename_keywords(engine="backend")
+def check_actions(actions: Table, *, backend: Backend = None) -> tuple[str, ...]:
     """Refuse a log of actions that cannot be joined, as `check_searches` does; gives the other columns."""
-    source = open_log(actions, "actions", engine)
+    source = open_log(actions, "actions", backend)
     try:
         take_columns(source, ACTION, need=tuple(ACTION))
         return tuple(name for name in source.table.columns if name not in ACTION)
@@ -105,9 +107,9 @@ def check_actions(actions: Table, *, engine: Backend = None) -> tuple[str, ...]:
 
 
 def open_log(
-    log: Any, what: str, engine: Backend = None, *, kinds: Mapping[str, ColumnKind] | None = None
+    log: Any, what: str, backend: Backend = None, *, kinds: Mapping[str, ColumnKind] | None = None
 ) -> OpenedTable:
-    """A log on an engine; JSONL is read into memory first, and every line of it checked.
+    """A log on a backend; JSONL is read into memory first, and every line of it checked.
 
     `kinds` are those of the columns in a text file; without them, those of the two logs.
     """
@@ -115,17 +117,17 @@ def open_log(
     if paths is not None and any(is_json_lines(path) for path in paths):
         known = kinds or {**SEARCH, **ITEM, **FIELDS, **ACTION, **TRUTH}
         table = read_json_lines(paths, known, {**ITEM, **FIELDS})
-        opened = open_source(table, engine)
+        opened = open_source(table, backend)
     elif isinstance(log, list) and log and all(isinstance(each, dict) for each in log):
         import pyarrow as pa
 
         try:
-            opened = open_source(pa.Table.from_pylist(log), engine)
+            opened = open_source(pa.Table.from_pylist(log), backend)
         except pa.ArrowException as error:
             raise BadInput(f"the {what} must hold one kind of value a column: {error}.") from error
     else:
         worded = [name for name, kind in (kinds or {}).items() if kind in ("id", "text")]
-        opened = open_source(log, engine, texts=worded)
+        opened = open_source(log, backend, texts=worded)
     name = opened.name if paths is None else _name_paths(paths)
     shown = f"the {what}" if name in ("the table", "the Ibis table") else name
     return OpenedTable(

@@ -13,6 +13,7 @@ from .presets import find_features as find_features
 from .presets import list_unused as list_unused
 from .presets import place_features as place_features
 from .presets import thesis_features as thesis_features
+from .presets import thesis_pipeline as thesis_pipeline
 from .presets import write_features as write_features
 from .sources import read_geonames as read_geonames
 from .sources import read_places as read_places

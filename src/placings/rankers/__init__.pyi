@@ -1,3 +1,4 @@
+from .assembly import build_network as build_network
 from .bundles import FEATURES as FEATURES
 from .bundles import find_versions as find_versions
 from .bundles import load as load
@@ -22,8 +23,10 @@ from .facts import find_facts as find_facts
 from .lgbm import LightGBMRanker as LightGBMRanker
 from .linear import LinearRanker as LinearRanker
 from .mean import MeanRanker as MeanRanker
+from .networks import Network as Network
 from .neural import NeuralRanker as NeuralRanker
 from .neural import need_torch as need_torch
 from .original import OriginalOrder as OriginalOrder
+from .pair_kernels import find_pairs as find_pairs
 from .presets import settle as settle
 from .xgb import XGBoostRanker as XGBoostRanker

@@ -270,7 +270,7 @@ class NeuralRanker(Ranker):
             steps=settings.steps, batch=settings.batch, list_size=settings.list_size,
             optimizer=settings.optimizer, lr=settings.lr, mixture_lr=settings.mixture_lr,
             weight_decay=settings.weight_decay, check_every=settings.check_every, patience=settings.patience,
-            seed=seed, momentum=settings.optimizer_momentum, schedule=settings.schedule,
+            seed=seed, optimizer_momentum=settings.optimizer_momentum, schedule=settings.schedule,
             warmup=settings.warmup, average=settings.average, clip=settings.clip,
             precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
         )  # fmt: skip

@@ -9,6 +9,7 @@ from .mixture_figures import Claim as Claim
 from .mixture_figures import MixtureShares as MixtureShares
 from .mixture_figures import average_shares as average_shares
 from .mixture_figures import check_claims as check_claims
+from .mixture_figures import draw_curves as draw_curves
 from .mixture_figures import draw_mixture as draw_mixture
 from .mixture_figures import gather_shares as gather_shares
 from .mixture_figures import measure_effects as measure_effects
@@ -17,6 +18,7 @@ from .pages import write_result_page as write_result_page
 from .places_page import list_verdict as list_verdict
 from .places_page import say_history as say_history
 from .places_page import say_same as say_same
+from .places_page import say_served as say_served
 from .places_page import say_sessions as say_sessions
 from .places_page import say_steps as say_steps
 from .places_page import write_places_page as write_places_page

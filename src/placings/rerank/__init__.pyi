@@ -1,4 +1,3 @@
-from .engines import ENGINES as ENGINES
 from .engines import Engine as Engine
 from .engines import HitsFile as HitsFile
 from .engines import open_engine as open_engine
@@ -8,11 +7,8 @@ from .requests import Focus as Focus
 from .requests import Hit as Hit
 from .requests import Request as Request
 from .requests import Reranked as Reranked
-from .requests import read_time as read_time
 from .reranker import FEATURE_SETS as FEATURE_SETS
-from .reranker import RerankedEngine as RerankedEngine
 from .reranker import Reranker as Reranker
-from .reranker import gather_lists as gather_lists
 from .reranker import list_members as list_members
 from .reranker import list_requests as list_requests
 from .reranker import load_reranker as load_reranker

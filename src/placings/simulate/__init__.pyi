@@ -1,4 +1,12 @@
+from .click_models import Cascade as Cascade
+from .click_models import PositionBased as PositionBased
+from .click_models import TrustBias as TrustBias
+from .people import Behaviour as Behaviour
 from .places_log import simulate_log as simulate_log
+from .rankings import Synthetic as Synthetic
 from .rankings import make_ranking as make_ranking
 from .shop_actions import make_shop_actions as make_shop_actions
+from .shop_log import Outage as Outage
+from .shop_log import ShopLog as ShopLog
 from .shop_log import make_shop_log as make_shop_log
+from .shop_log import write_shop_log as write_shop_log

@@ -6,8 +6,10 @@ from .layers import RowNorm as RowNorm
 from .layers import can_fuse as can_fuse
 from .layers import relu_and_drop as relu_and_drop
 from .loop import score_rows as score_rows
+from .loop import set_up_job as set_up_job
 from .loop import train as train
 from .optimizers import OPTIMIZERS as OPTIMIZERS
+from .optimizers import find_mixtures as find_mixtures
 from .packing import Packed as Packed
 from .packing import PackedGroup as PackedGroup
 from .packing import pack_lists as pack_lists
@@ -21,3 +23,5 @@ from .randomness import make_uniform as make_uniform
 from .randomness import name_units as name_units
 from .randomness import scramble as scramble
 from .sources import SparseRows as SparseRows
+from .steps import Job as Job
+from .steps import take_steps as take_steps

@@ -21,6 +21,7 @@ from placings.data import RankingData
 from placings.training.plans import History, TrainingPlan
 from placings.training.processes import ALONE, Processes
 
+OLD_FIELDS = {"lists": "batch", "longest": "list_size", "momentum": "optimizer_momentum"}  # of version 0.1
 FORMAT = 1
 
 
@@ -130,6 +131,7 @@ def read_checkpoint(path: Path, mark: dict[str, Any], team: Processes = ALONE) -
         or not isinstance(facts.get("mark"), dict)
     ):
         raise BadFile(path, "is not a checkpoint of placings. Delete it to start anew.")
+    facts["mark"] = _rename_fields(facts["mark"])
     other = [name for name in mark if json.loads(json.dumps(mark[name])) != facts["mark"].get(name)]
     if other:
         raise BadFile(
@@ -139,6 +141,14 @@ def read_checkpoint(path: Path, mark: dict[str, Any], team: Processes = ALONE) -
         )
     history = History.from_dict(facts["history"])
     return Checkpoint(facts["step"], history, facts["best"], tensors, facts["optimizer"])
+
+
+def _rename_fields(mark: dict[str, Any]) -> dict[str, Any]:
+    """A run's mark with its plan's fields under today's names."""
+    plan = mark.get("plan")
+    if not isinstance(plan, dict):
+        return mark
+    return {**mark, "plan": {OLD_FIELDS.get(name, name): value for name, value in plan.items()}}
 
 
 def _find_header(content: bytes) -> dict[str, Any]:

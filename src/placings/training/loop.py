@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from placings.core import BadInput, Floats, Ints, PlacingsWarning, setting
+from placings.core import BadInput, Floats, Ints, PlacingsWarning, keep_old_names, setting
 from placings.data import RankingData
 from placings.losses import Loss
 from placings.metrics import Metric
@@ -73,7 +73,7 @@ def train(
         warnings.warn("no query has two rows, so there is nothing to learn.", PlacingsWarning, stacklevel=2)
         model.eval()
         return History()
-    job = _set_up(model, loss, data, plan, device, resident)
+    job = set_up_job(model, loss, data, plan, device, resident)
     name = "" if metric is None else str(metric)
     mark = {}
     if checkpoint is not None:
@@ -161,7 +161,7 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None, *, prepared: Ten
     return out
 
 
-def _set_up(
+def set_up_job(
     model: nn.Module,
     loss: Loss,
     data: RankingData,
@@ -316,3 +316,6 @@ def _resume(
         job.mean.count = int(found.optimizer["count"])
     kept = {name: tensor.to(device) for name, tensor in found.part("kept").items()}
     return found.step, found.history, -np.inf if found.best is None else found.best, kept
+
+
+__getattr__ = keep_old_names(__name__, {"_set_up": "set_up_job"})

@@ -46,7 +46,9 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.Optimize
         return kind(groups, lr=plan.lr, capturable=on_gpu and not bags)
     if bags:
         groups[-1]["momentum"], groups[-1]["nesterov"] = 0.0, False  # a sparse gradient has none
-    return torch.optim.SGD(groups, lr=plan.lr, momentum=plan.momentum, nesterov=plan.momentum > 0.0)
+    return torch.optim.SGD(
+        groups, lr=plan.lr, momentum=plan.optimizer_momentum, nesterov=plan.optimizer_momentum > 0.0
+    )
 
 
 class Lazy(torch.optim.Optimizer):

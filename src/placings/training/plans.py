@@ -30,7 +30,7 @@ class TrainingPlan:
     check_every: int
     patience: int
     seed: int
-    momentum: float = 0.0
+    optimizer_momentum: float = 0.0
     schedule: str = "constant"
     warmup: int = 0
     average: float = 0.0  # share of the old in the running mean of weights; 0: none

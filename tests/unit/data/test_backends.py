@@ -97,7 +97,7 @@ def test_an_ibis_table_is_asked_where_it_is_and_left_open() -> None:
     table = connection.table("log")
     assert coverage(table.filter(table.n > 0))["x"] == 0.5
     assert coverage(table)["x"] == 0.5
-    assert coverage(FRAME, engine=connection)["n"] == 0.5
+    assert coverage(FRAME, backend=connection)["n"] == 0.5
     connection.raw_sql("SET TimeZone='Asia/Tokyo'")
     for options in ({"table": table}, {"table": FRAME, "engine": connection}):
         with pytest.raises(BadInput, match="the session's time zone must be UTC. Got 'Asia/Tokyo'"):
@@ -152,9 +152,9 @@ def test_what_is_no_table_is_refused(table: Any, message: str) -> None:
 
 def test_an_engine_that_is_not_known_is_refused() -> None:
     with pytest.raises(UnknownName, match="no engine 'duckbd'; did you mean 'duckdb'"):
-        coverage(FRAME, engine="duckbd")
+        coverage(FRAME, backend="duckbd")
     with pytest.raises(BadInput, match="engine must be 'duckdb', 'spark'.*Got 7"):
-        coverage(FRAME, engine=7)
+        coverage(FRAME, backend=7)
 
 
 def test_without_ibis_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,5 +175,5 @@ def test_without_java_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> Non
     pytest.importorskip("pyspark")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(BadInput, match="^engine='spark' needs Java 17 or later"):
+    with pytest.raises(BadInput, match="^backend='spark' needs Java 17 or later"):
         start_spark()

@@ -25,7 +25,15 @@ import numpy as np
 
 from places_engine import DATA, cut, read_pairs
 from placings.core import bootstrap_means
-from placings.places import Place, SqliteEngine, build_index, place_features, read_geonames, read_places
+from placings.places import (
+    Place,
+    SqliteEngine,
+    build_index,
+    place_features,
+    read_geonames,
+    read_places,
+    weigh_exact,
+)
 from placings.rerank import Request, Reranker, load_reranker
 from placings.simulate import Behaviour, simulate_log
 from placings.studies import StudySettings, cut_parts, make_default
@@ -92,11 +100,14 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--hidden", type=float, default=Behaviour().hidden, help="people without a position")
     options.add_argument("--keep", type=Path, help="folder for indexes and re-rankers, to use again")
+    options.add_argument("--exact", help="worth of an exact main and other name in the engine, e.g. 4.5,3")
     chosen = options.parse_args()
     if not DATA.is_dir():
         print(f"skipped: {DATA} is not there. Set PLACINGS_DATA to the folder that holds places/.")
         return
     warnings.simplefilter("ignore")
+    if chosen.exact:
+        weigh_exact(*map(float, chosen.exact.split(",")))
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +121,10 @@ def main() -> None:
             if not index.exists():
                 build_index(places, index)
             engine = SqliteEngine(index)
-            model = folder / f"{name}-{chosen.searches}-{chosen.seed}-{chosen.hidden:g}-default"
+            model = (
+                folder
+                / f"{name}-{chosen.searches}-{chosen.seed}-{chosen.hidden:g}-{chosen.exact or 'default'}"
+            )
             print(f"{name}: {len(places):,} places, {os.cpu_count()} cores", flush=True)
             if not model.is_dir():
                 train(places, engine, chosen.searches, chosen.seed, chosen.hidden).save(model)

@@ -107,8 +107,9 @@ def fit(name: str, device: str, *, steps: int = 20, **more: Any) -> tuple[Histor
     plan = TrainingPlan(
         steps=steps, batch=16, list_size=settings.list_size, optimizer=settings.optimizer, lr=settings.lr,
         mixture_lr=settings.mixture_lr, weight_decay=settings.weight_decay, check_every=10, patience=1000,
-        seed=0, momentum=settings.optimizer_momentum, schedule=settings.schedule, warmup=settings.warmup,
-        average=settings.average, clip=settings.clip, precision=more.pop("precision", "float32"),
+        seed=0, optimizer_momentum=settings.optimizer_momentum, schedule=settings.schedule,
+        warmup=settings.warmup, average=settings.average, clip=settings.clip,
+        precision=more.pop("precision", "float32"),
     )  # fmt: skip
     loss = find_loss(settings.loss, draws=settings.draws)
     history = train(network, loss, data, plan, valid=data, metric=metric("ndcg@5"), **more)

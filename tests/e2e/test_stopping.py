@@ -157,7 +157,9 @@ def test_what_is_stopped_says_what_is_kept(
     import pandas as pd
 
     monkeypatch.chdir(tmp_path)
-    pd.DataFrame({"search_id": ["a"]}).to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame({"search_id": ["a"], "item_id": ["x"], "position": [1], "label": [1.0]}).to_parquet(
+        tmp_path / "rows.parquet"
+    )
     names = {"ROWS": str(rows), "PARQUET": "rows.parquet"}
     with mock.patch(place, side_effect=KeyboardInterrupt):
         assert stop(*(names.get(word, word) for word in words)) == f"stopped: {said}"

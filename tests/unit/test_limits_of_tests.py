@@ -39,8 +39,9 @@ def test_a_test_that_hangs_fails_alone_and_its_children_end(tmp_path: Path) -> N
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     command += ["-o", "markers=slow: long", f"--rootdir={tmp_path}", str(file)]
     start = time.monotonic()
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     result = subprocess.run(
-        command, env={**os.environ, "PLACINGS_BUDGET": "300"}, capture_output=True, text=True, timeout=100,
+        command, env={**plain, "PLACINGS_BUDGET": "300"}, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert "1 failed, 2 passed" in result.stdout, result.stdout + result.stderr
     assert "Timeout (>1" in result.stdout

@@ -57,7 +57,7 @@ from .late import find_late as find_late
 from .late import make_features as make_features
 from .libraries import need_library as need_library
 from .moved import keep_old_names as keep_old_names
-from .moved import rename_keywords as rename_keywords
+from .moved import take_renamed as take_renamed
 from .progress import show_progress as show_progress
 from .statistics import Estimate as Estimate
 from .statistics import adjust_holm as adjust_holm

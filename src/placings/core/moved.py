@@ -8,15 +8,11 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from typing import Any
 
 MOVED = {
     "arrays": "core.arrays",
@@ -158,25 +154,16 @@ def keep_old_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any
     return find
 
 
-def rename_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that still takes keywords by their old names, with a warning: `(engine="backend")`."""
-
-    def wrap(function: Callable[P, R]) -> Callable[P, R]:
-        @wraps(function)
-        def call(*given: P.args, **keywords: P.kwargs) -> R:
-            for old, new in names.items():
-                if old in keywords:
-                    warnings.warn(
-                        f"{function.__name__}({old}=…) is now {new}=…; the old name goes in version 0.3.",
-                        DeprecationWarning,
-                        stacklevel=2,
-                    )
-                    keywords[new] = keywords.pop(old)
-            return function(*given, **keywords)
-
-        return call
-
-    return wrap
+def take_renamed(function: str, name: str, value: Any, old: str, given: Any) -> Any:
+    """The value of a renamed keyword: `value`, or what its old name was given, with a warning."""
+    if given is None:
+        return value
+    warnings.warn(
+        f"{function}({old}=…) is now {name}=…; the old name goes in version 0.3.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return given
 
 
 def find_old_modules() -> None:

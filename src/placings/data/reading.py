@@ -224,7 +224,7 @@ class FileFormat:
     def read(self, path: Path, **options: Any) -> RankingData:
         """The ranking data of a file."""
         if not isinstance(self.function, str):
-            return self.function(path, **options)
+            return _call(self.function, path, options)
         module, _, name = self.function.partition(":")
         options.pop("progress", None)
         found: RankingData = getattr(import_module(f"placings.data.{module}"), name)(path, **options)
@@ -242,9 +242,11 @@ READERS: dict[str, FileFormat] = {
 
 def _call(function: Reader, path: Path, options: dict[str, Any], *inner: Reader) -> RankingData:
     """Read with options that the function, or one that it hands them on to, takes; refuse others."""
-    known = {name for each in (function, *inner) for name in inspect.signature(each).parameters}
+    given = [each for one in (function, *inner) for each in inspect.signature(one).parameters.values()]
+    known = {each.name for each in given}
+    hands_on = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in given) and not inner
     for name in options:
-        if name not in known:
+        if name not in known and not hands_on:
             raise BadInput(
                 f"{path.name} is not read with {option(name)}, which is for another kind of file. "
                 "Leave it out."

@@ -20,7 +20,7 @@ class RowLists:
     answer.
 
     >>> import numpy as np
-    >>> lists = Lists(np.array([0, 0, 0, 1]))
+    >>> lists = RowLists(np.array([0, 0, 0, 1]))
     >>> lists.largest(np.array([1.0, 5.0, np.nan, 2.0]))
     array([5., 5., 5., 2.])
     >>> lists.rank(np.array([1.0, 5.0, np.nan, 2.0]))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, need_library, option, rename_keywords, write_json
+from placings.core import BadFile, BadInput, need_library, option, take_renamed, write_json
 from placings.data import Backend, Table, opened
 from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, find_step, parse_time
 from placings.feco.choices import check_column
@@ -358,7 +358,6 @@ def open_history(path: str | PathLike[str]) -> StoreHistory:
         raise BadFile(path / FILE, f"cannot be read: {error!r}. Compute the store anew.") from error
 
 
-@rename_keywords(engine="backend")
 def update_history(
     path: str | PathLike[str],
     table: Table,
@@ -377,6 +376,7 @@ def update_history(
     zone: str | None = None,
     position: str | None = None,
     sample: SamplingPlan | None = None,
+    engine: Backend = None,
     backend: Backend = None,
     on_day: Callable[[datetime, int], object] | None = None,
     **others: Any,
@@ -394,6 +394,7 @@ def update_history(
     longer than a day, read "window" for day. Rows of one event on two sides of midnight count on both days.
     `on_day` hears each day and its rows.
     """
+    backend = take_renamed("update_history", "backend", backend, "engine", engine)
     home = Path(path)
     length = parse_window(window)
     margin = parse_window(late, "late")

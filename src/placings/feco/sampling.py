@@ -21,8 +21,8 @@ from placings.core import (
     Shown,
     UnknownName,
     keep_old_names,
-    rename_keywords,
     render_grid,
+    take_renamed,
 )
 from placings.data import Backend, OpenedTable, Table, open_source, opened
 from placings.feco.choices import check_column, choose_features
@@ -49,9 +49,9 @@ class SamplingPlan:
     The defaults are the paper's: 8 windows of 10 minutes, 200,000 events each. A day that has fewer events
     gives what it has. The windows are the same on every day.
 
-    >>> Plan(windows=4, per_window=1000).size
+    >>> SamplingPlan(windows=4, per_window=1000).size
     4000
-    >>> Plan().starts()[:2]  # seconds after midnight
+    >>> SamplingPlan().starts()[:2]  # seconds after midnight
     (8846, 19646)
     """
 
@@ -102,7 +102,6 @@ class SamplingPlan:
         return f"{self.how} {self.size:,}"
 
 
-@rename_keywords(engine="backend")
 def sample_events(
     table: Table,
     plan: SamplingPlan | None = None,
@@ -110,6 +109,7 @@ def sample_events(
     time: str,
     event: str,
     zone: str | None = None,
+    engine: Backend = None,
     backend: Backend = None,
 ) -> Any:
     """The rows of the sampled events, as an Ibis table with the columns of `table`.
@@ -120,11 +120,12 @@ def sample_events(
     >>> log = {"search": ["a", "b"], "ts": ["2024-05-01", "2024-05-01"], "x": [1.0, 2.0]}
     >>> import pandas as pd
     >>> frame = pd.DataFrame(log).astype({"ts": "datetime64[ns]"})
-    >>> plan = Plan(windows=1, per_window=1, how="random")
+    >>> plan = SamplingPlan(windows=1, per_window=1, how="random")
     >>> from placings.feco.score import coverage
     >>> coverage(sample_events(frame, plan, time="ts", event="search")).to_pandas()["events"].tolist()
     [1]
     """
+    backend = take_renamed("sample_events", "backend", backend, "engine", engine)
     source = open_source(table, backend)
     for name, part in ((time, "time"), (event, "event")):
         check_column(source, name, part)
@@ -193,7 +194,7 @@ def check_plans(plans: Sequence[SamplingPlan] | SamplingPlan) -> tuple[SamplingP
     """One plan or several; anything else is refused."""
     given = (plans,) if isinstance(plans, SamplingPlan) else tuple(plans)
     if not given or not all(isinstance(plan, SamplingPlan) for plan in given):
-        raise BadInput(f"plans must be Plan values, at least one. Got {plans!r}.")
+        raise BadInput(f"plans must be SamplingPlan values, at least one. Got {plans!r}.")
     return given
 
 
@@ -270,7 +271,6 @@ class PlanErrors(Shown):
         }
 
 
-@rename_keywords(engine="backend")
 def plan_errors(
     table: Table,
     features: str | Sequence[str] | None = None,
@@ -287,6 +287,7 @@ def plan_errors(
     label: str | None = None,
     ignore: Iterable[str] = (),
     bundle: Any = None,
+    engine: Backend = None,
     backend: Backend = None,
 ) -> PlanErrors:
     """The error of sampling plans on one day of a log, for each feature.
@@ -300,10 +301,11 @@ def plan_errors(
     >>> import pandas as pd
     >>> day = pd.date_range("2024-05-01", periods=1440, freq="min")
     >>> log = pd.DataFrame({"search": range(1440), "ts": day, "x": [0.0, 1.0] * 720})
-    >>> found = plan_errors(log, time="ts", event="search", plans=Plan(8, 10, 5), draws=2)
+    >>> found = plan_errors(log, time="ts", event="search", plans=SamplingPlan(8, 10, 5), draws=2)
     >>> found.events, found.frame["events"].tolist(), found.frame["full"].tolist()
     (1440, [40.0], [0.5])
     """
+    backend = take_renamed("plan_errors", "backend", backend, "engine", engine)
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise BadInput(f"draws must be a whole number of at least 1. Got {draws!r}.")
     tried = default_plans() if plans is None else check_plans(plans)

@@ -23,8 +23,8 @@ from placings.core import (
     cluster_interval,
     find_quantile,
     option,
-    rename_keywords,
     render_grid,
+    take_renamed,
     wilson_interval,
 )
 from placings.data import Backend, OpenedTable, Table, opened
@@ -549,7 +549,6 @@ def _plain(value: Any) -> Any:
 OWN_COLUMNS = ("feature", "window", "coverage", "low", "high", "events", "covered")
 
 
-@rename_keywords(engine="backend")
 def coverage(
     table: Table,
     features: str | Sequence[str] | None = None,
@@ -571,6 +570,7 @@ def coverage(
     sample: SamplingPlan | None = None,
     level: float = 0.95,
     absent: str = "error",
+    engine: Backend = None,
     backend: Backend = None,
 ) -> Coverage:
     """FeCo of each feature: the share of events in which it is covered, with an interval.
@@ -610,6 +610,7 @@ def coverage(
     Gope, Sugandharaju, Kotalwar and Salaka, "Measuring Feature Quality for Improved Ranking
     Performance", SIGIR eCom 2023.
     """
+    backend = take_renamed("coverage", "backend", backend, "engine", engine)
     find_quantile(level)
     parse_window(window)
     with opened(table, backend) as source:

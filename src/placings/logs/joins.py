@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option, rename_keywords
+from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option, take_renamed
 from placings.data import Backend, OpenedTable, Table
 from placings.logs import join_expressions as joins
 from placings.logs.chains import judge_searches, mark_chains
@@ -210,12 +210,12 @@ CHAIN = ("chain_id", "chain_step", "chain_last")
 __getattr__ = keep_old_names(__name__, {"Joined": "ClickLog"})
 
 
-@rename_keywords(engine="backend")
 def join_logs(
     searches: Table,
     actions: Table,
     *,
     grades: Mapping[str, float] | None = None,
+    engine: Backend = None,
     backend: Backend = None,
     group: str = "search",
     unsuccessful: str = "report",
@@ -250,6 +250,7 @@ def join_logs(
     >>> joined.rows["label"].tolist(), joined.report.actions["duplicate"]
     ([0.0, 1.0], 1)
     """
+    backend = take_renamed("join_logs", "backend", backend, "engine", engine)
     for name, value, known in (
         ("group", group, GROUPS), ("unsuccessful", unsuccessful, UNSUCCESSFUL),
         ("frequency", frequency, FREQUENCIES),

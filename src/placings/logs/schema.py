@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from placings.core import BadFile, BadInput, rename_keywords
+from placings.core import BadFile, BadInput, take_renamed
 from placings.data import Backend, OpenedTable, Table, as_paths, open_source
 from placings.logs.json_lines import is_json_lines, read_json_lines
 
@@ -75,8 +75,7 @@ class Layout:
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@rename_keywords(engine="backend")
-def check_searches(searches: Table, *, backend: Backend = None) -> Layout:
+def check_searches(searches: Table, *, engine: Backend = None, backend: Backend = None) -> Layout:
     """Refuse a log of searches that cannot be joined, naming file, column, row or line and the remedy.
 
     `searches` is a path (JSONL, parquet), a table in memory or an Ibis table. Values that are missing are no
@@ -86,6 +85,7 @@ def check_searches(searches: Table, *, backend: Backend = None) -> Layout:
     Traceback (most recent call last):
     placings.core.errors.BadFile: the searches: has no column 'time', when the search was made. ...
     """
+    backend = take_renamed("check_searches", "backend", backend, "engine", engine)
     source = open_log(searches, "searches", backend)
     try:
         return find_layout(source)
@@ -94,9 +94,9 @@ def check_searches(searches: Table, *, backend: Backend = None) -> Layout:
             source.backend.disconnect()
 
 
-@rename_keywords(engine="backend")
-def check_actions(actions: Table, *, backend: Backend = None) -> tuple[str, ...]:
+def check_actions(actions: Table, *, engine: Backend = None, backend: Backend = None) -> tuple[str, ...]:
     """Refuse a log of actions that cannot be joined, as `check_searches` does; gives the other columns."""
+    backend = take_renamed("check_actions", "backend", backend, "engine", engine)
     source = open_log(actions, "actions", backend)
     try:
         take_columns(source, ACTION, need=tuple(ACTION))

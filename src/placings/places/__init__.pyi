@@ -7,6 +7,7 @@ from .engines.postgres import open_postgres as open_postgres
 from .engines.sqlite import SqliteEngine as SqliteEngine
 from .engines.sqlite import build_index as build_index
 from .engines.sqlite import open_sqlite as open_sqlite
+from .engines.sqlite import weigh_exact as weigh_exact
 from .place import Place as Place
 from .presets import choose_preset as choose_preset
 from .presets import find_features as find_features

@@ -84,7 +84,7 @@ def test_odd_types_are_read() -> None:
 
 def test_the_embedded_engine_is_closed() -> None:
     with opened(FRAME) as source:
-        assert source.engine == "duckdb"
+        assert source.kind == "duckdb"
         assert source.own
     with pytest.raises(PlacingsError, match="closed"):
         source.ask(source.table.aggregate(n=source.table.count()))
@@ -99,7 +99,7 @@ def test_an_ibis_table_is_asked_where_it_is_and_left_open() -> None:
     assert coverage(table)["x"] == 0.5
     assert coverage(FRAME, backend=connection)["n"] == 0.5
     connection.raw_sql("SET TimeZone='Asia/Tokyo'")
-    for options in ({"table": table}, {"table": FRAME, "engine": connection}):
+    for options in ({"table": table}, {"table": FRAME, "backend": connection}):
         with pytest.raises(BadInput, match="the session's time zone must be UTC. Got 'Asia/Tokyo'"):
             coverage(**options)
 
@@ -119,7 +119,7 @@ def test_files_that_are_not_there_are_told(
 
 def test_files_that_cannot_be_read_are_told(folder: Path) -> None:
     (folder / "bad.parquet").write_text("no parquet")
-    with pytest.raises(BadFile, match="bad.parquet: cannot be read by the engine"):
+    with pytest.raises(BadFile, match="bad.parquet: cannot be read by the backend"):
         coverage(folder / "bad.parquet")
     (folder / "notes.docx").write_text("")
     with pytest.raises(BadFile, match="must end in .parquet, .csv"):
@@ -151,9 +151,9 @@ def test_what_is_no_table_is_refused(table: Any, message: str) -> None:
 
 
 def test_an_engine_that_is_not_known_is_refused() -> None:
-    with pytest.raises(UnknownName, match="no engine 'duckbd'; did you mean 'duckdb'"):
+    with pytest.raises(UnknownName, match="no backend 'duckbd'; did you mean 'duckdb'"):
         coverage(FRAME, backend="duckbd")
-    with pytest.raises(BadInput, match="engine must be 'duckdb', 'spark'.*Got 7"):
+    with pytest.raises(BadInput, match="backend must be 'duckdb', 'spark'.*Got 7"):
         coverage(FRAME, backend=7)
 
 

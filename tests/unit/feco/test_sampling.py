@@ -196,7 +196,7 @@ def test_a_day_without_events_cannot_be_planned_for() -> None:
         plan_errors(LOG[:0], time="ts", event="search")
     with pytest.raises(BadInput, match="draws must be"):
         plan_errors(LOG, time="ts", event="search", draws=0)
-    with pytest.raises(BadInput, match="plans must be Plan values"):
+    with pytest.raises(BadInput, match="plans must be SamplingPlan values"):
         plan_errors(LOG, time="ts", event="search", plans=[8])
     with pytest.raises(BadInput, match="a sample is of events"):
         plan_errors(LOG, time="ts", event="search", within="rows")

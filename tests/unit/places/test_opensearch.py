@@ -199,7 +199,7 @@ def test_a_place_off_the_globe_is_refused_by_name(engine: OpenSearchEngine, serv
     server.answer(hold_bulk)
     with pytest.raises(BadInput, match="Got 'x', 95.0, 0.0, 0.0"):
         engine.index_places([Place("x", "Nowhere", 95.0, 0.0)])
-    with pytest.raises(BadInput, match="weight from 0 on"):
+    with pytest.raises(BadInput, match="weight of 0 or more"):
         build_document(Place("x", "Nowhere", 5.0, 0.0, weight=float("nan")))
 
 

@@ -110,7 +110,7 @@ def test_networks_that_see_lists_take_bags_too(settings: dict[str, object]) -> N
 def test_a_step_moves_only_the_vectors_of_the_batch(optimizer: str) -> None:
     plan = TrainingPlan(
         steps=1, batch=1, list_size=None, optimizer=optimizer, lr=0.1, mixture_lr=None, weight_decay=0.1,
-        check_every=1, patience=1, seed=0, momentum=0.9,
+        check_every=1, patience=1, seed=0, optimizer_momentum=0.9,
     )  # fmt: skip
     bag = Bag(20, 3)
     before = bag.vectors.weight.detach().clone()

@@ -131,7 +131,7 @@ def test_each_member_drops_units_of_its_own(data: RankingData) -> None:
     ("plan", "times", "atol"),
     [
         (
-            {"optimizer": "sgd", "momentum": 0.5},
+            {"optimizer": "sgd", "optimizer_momentum": 0.5},
             COUNT,
             2e-5,
         ),  # the loss is the mean: a member has a third of it

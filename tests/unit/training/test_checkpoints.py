@@ -30,7 +30,7 @@ from placings.training.plans import History
 from placings.training.steps import take_steps
 from placings.transforms import Log1p
 
-MARK = {"plan": {"lr": 0.1, "longest": None}, "loss": "softmax"}
+MARK = {"plan": {"lr": 0.1, "list_size": None}, "loss": "softmax"}
 
 
 def make_checkpoint(step: int = 3) -> Checkpoint:
@@ -185,7 +185,7 @@ def test_the_mark_of_a_run_is_plain_and_the_same_each_time() -> None:
         {"optimizer": "adagrad"},
         {"optimizer": "adamw", "lr": 0.01},
         {"optimizer": "sgd"},
-        {"optimizer": "sgd", "momentum": 0.9},
+        {"optimizer": "sgd", "optimizer_momentum": 0.9},
     ],
 )
 def test_an_optimizers_state_survives(plan: dict[str, Any], tmp_path: Path) -> None:
@@ -207,3 +207,12 @@ def test_an_optimizers_state_survives(plan: dict[str, Any], tmp_path: Path) -> N
             assert torch.equal(value, same) if isinstance(value, torch.Tensor) else value == same
     traces = [take_steps(job, 3, 6, lambda step: None) for job in (one, other)]
     assert traces[0] == traces[1]
+
+
+def test_a_checkpoint_of_version_0_1_with_its_older_field_names_goes_on() -> None:
+    from placings.training.checkpoints import _rename_fields
+
+    old = {"plan": {"lists": 32, "longest": 15, "momentum": 0.9, "lr": 0.1}, "loss": "softmax"}
+    assert _rename_fields(old) == {
+        "plan": {"batch": 32, "list_size": 15, "optimizer_momentum": 0.9, "lr": 0.1}, "loss": "softmax"
+    }  # fmt: skip

@@ -28,8 +28,8 @@ CASES: dict[str, dict[str, Any]] = {
     "members": {"network": {"members": 4, "dropout": 0.5}, "draws": 3},
     "clip and cosine": {"plan": {"clip": 0.05, "schedule": "cosine", "warmup": 2}},
     "adamw": {"plan": {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.1}, "loss": "mse"},
-    "momentum": {"plan": {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}},
-    "short lists": {"plan": {"longest": 6, "lists": 5}, "draws": 2, "loss": "approx_ndcg"},
+    "momentum": {"plan": {"optimizer": "sgd", "optimizer_momentum": 0.9, "lr": 0.05}},
+    "short lists": {"plan": {"list_size": 6, "batch": 5}, "draws": 2, "loss": "approx_ndcg"},
     "mean": {"plan": {"average": 0.9}},
     "weights": {"weighted": True},
     "attention": {"network": {"network": "attention", "width": 8, "dropout": 0.3}},
@@ -116,7 +116,7 @@ def test_steps_that_only_warm_up_are_undone(name: str) -> None:
 
 def test_a_step_that_is_no_number_ends_the_run_and_names_its_list() -> None:
     data = make_data(30, longest=12)
-    job = make({"plan": {"lists": 4}, "network": {"batch_norm": False}}, data)
+    job = make({"plan": {"batch": 4}, "network": {"batch_norm": False}}, data)
     assert job.source.prepared is not None
     job.source.prepared[int(data.offsets[9]) : int(data.offsets[10])] = torch.nan
     first = next(step for step in range(10) if 9 in job.deck.draw(step).queries)

@@ -204,7 +204,7 @@ def test_weights_that_ran_away_are_named(plain: RankingData) -> None:
 CASES: dict[str, dict[str, Any]] = {
     "adagrad": {},
     "adamw": {"plan": {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.1, "clip": 0.5}},
-    "momentum": {"plan": {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}},
+    "momentum": {"plan": {"optimizer": "sgd", "optimizer_momentum": 0.9, "lr": 0.05}},
     "sgd": {"plan": {"optimizer": "sgd", "lr": 0.05}},
     "mean": {"plan": {"average": 0.95, "schedule": "cosine", "warmup": 3}},
     "members": {"network": {"members": 4, "dropout": 0.5, "hidden": (8, 4)}, "draws": 2},

@@ -62,7 +62,7 @@ def test_sgd_has_nesterovs_momentum(momentum: float) -> None:
         g = gradient.numpy().astype(float)
         m = momentum * m + g
         w = w - 0.1 * (g + momentum * m)
-    np.testing.assert_allclose(descend(optimizer="sgd", lr=0.1, momentum=momentum)[0], w, rtol=1e-6)
+    np.testing.assert_allclose(descend(optimizer="sgd", lr=0.1, optimizer_momentum=momentum)[0], w, rtol=1e-6)
 
 
 def test_an_unknown_optimizer_is_named() -> None:

@@ -478,6 +478,16 @@ def _refuse(path: Path, why: str) -> BadFile:
     return BadFile(path, f"is no place index: {why}. Build one with: placings places index SOURCE {path}")
 
 
+def weigh_exact(main: float, other: float) -> None:
+    """Change what an exact main name, or another exact name, is worth to every engine of this process.
+
+    For studies of the formula: how much of what a re-ranker learns could be had by changing two numbers.
+    """
+    numbers = globals()
+    numbers["EXACT_MAIN"], numbers["EXACT_OTHER"] = main, other
+    numbers["EXACT"] = other - SHUFFLED - ELSEWHERE
+
+
 def open_sqlite(path: str, **settings: Any) -> SqliteEngine:
     """The engine behind `sqlite:places.db`."""
     if not path:

@@ -15,6 +15,13 @@ from types import ModuleType
 from typing import Any
 
 MOVED = {
+    "report.tuning_figures": "report.run_figures",
+    "report.history_figures": "report.run_figures",
+    "logs.judgement_files": "logs.imports",
+    "rankers.attention": "rankers.networks",
+    "rankers.groupwise": "rankers.networks",
+    "studies.places_parts": "studies.places_models",
+    "studies.places_settings": "studies.places_models",
     "arrays": "core.arrays",
     "bundle": "core.bundle",
     "cli.messages": "cli.flags",
@@ -28,7 +35,7 @@ MOVED = {
     "clicks.join_steps": "logs.joins",
     "clicks.joins": "logs.join_expressions",
     "clicks.json_lines": "logs.json_lines",
-    "clicks.judgement_files": "logs.judgement_files",
+    "clicks.judgement_files": "logs.imports",
     "clicks.labels": "logs.labels",
     "clicks.log_files": "logs.log_files",
     "clicks.models": "simulate.click_models",

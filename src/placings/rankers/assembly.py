@@ -9,9 +9,16 @@ import numpy as np
 
 from placings.core import BadInput, Ints
 from placings.data import RankingData
-from placings.rankers.attention import Attention, AttentionBlock
-from placings.rankers.groupwise import Groupwise
-from placings.rankers.networks import Bag, FeedForward, Network, RowNoise, Stack
+from placings.rankers.networks import (
+    Attention,
+    AttentionBlock,
+    Bag,
+    FeedForward,
+    Groupwise,
+    Network,
+    RowNoise,
+    Stack,
+)
 from placings.rankers.presets import NetworkSettings
 from placings.training import RowDropout, RowNorm
 from placings.transforms import Transform, find_places

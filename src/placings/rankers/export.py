@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 import placings
 from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting, write_atomically
-from placings.rankers.attention import Attention, ListLayout
 from placings.rankers.estimator import Ranker
+from placings.rankers.networks import Attention, ListLayout
 from placings.rankers.neural import NeuralRanker
 from placings.training import Packed, PackedGroup, RowNorm, pack_lists, score_rows
 from placings.transforms import Logarithm, Prepared, VectorForm

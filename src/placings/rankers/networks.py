@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from placings.core import BadInput, UnknownName, setting
+from placings.core import BadInput, Ints, UnknownName, setting
 from placings.data import Matrix
 from placings.training import (
     GOLDEN,
@@ -22,7 +23,7 @@ from placings.training import (
     SparseRows,
     can_fuse,
     make_uniform,
-    name_units,
+    number_units,
     relu_and_drop,
     scramble,
 )
@@ -242,7 +243,7 @@ class RowNoise(nn.Module):
     def __init__(self, std: float, width: int) -> None:
         super().__init__()
         self.std = std
-        self.register_buffer("units", name_units(NOISE_LAYER, width), persistent=False)
+        self.register_buffer("units", number_units(NOISE_LAYER, width), persistent=False)
 
     def forward(self, x: Tensor, packed: Packed | None = None) -> Tensor:
         if not self.training or self.std == 0.0:
@@ -278,3 +279,255 @@ def find_activation(name: str, *also: str) -> type[nn.Module]:
     if name not in ACTIVATIONS:
         raise UnknownName("activation", str(name), [*ACTIVATIONS, *also])
     return ACTIVATIONS[name]
+
+
+ORDERS = 4  # shuffled orders whose scores are averaged when nothing is being learned
+_BYTES = 4  # a row's name travels as four numbers of 8 bits, which any float type holds exactly
+_WORD = 0xFFFFFFFF
+
+
+class Groupwise(Network):
+    """`f(x_1 … x_m, context) → s_1 … s_m` over windows of a shuffled list; an item's scores are averaged.
+
+    A list of n items in some order, taken as a ring, has n windows of m neighbours, one from each item on:
+    each item is in m of them, once at each place, and its score is the mean of the m it gets. In a list
+    shorter than m the ring goes round more than once. Context inputs come once a window, from the item it
+    starts at; they are the same for all items of a list.
+
+    The order follows from a hash of each row's own numbers and, in training, of the list's key: so neither
+    the order in which rows come, nor their packing, changes a score, and each step shuffles anew. Scoring
+    averages `ORDERS` fixed orders. Rows that are equal in every number are ordered as they come.
+
+    Ai, Wang, Bruch, Golbandi, Bendersky and Najork: Learning groupwise multivariate scoring functions using
+    deep neural networks, ICTIR 2019.
+    """
+
+    needs_lists = True
+    item: Tensor
+    shared: Tensor
+
+    def __init__(
+        self, transform: nn.Module, noise: RowNoise, layers: Stack, size: int, item: Ints, context: Ints
+    ) -> None:
+        super().__init__()
+        self.transform, self.noise, self.layers, self.size = transform, noise, layers, size
+        self.register_buffer("item", torch.as_tensor(item).clone(), persistent=False)
+        self.register_buffer("shared", torch.as_tensor(context).clone(), persistent=False)
+
+    def prepare(self, rows: Any, offsets: Tensor | None = None) -> Any:
+        """Prepared rows with their names behind: `[rows, prepared + 4]`; sparse rows as they are."""
+        rows = self.spread(rows)
+        prepared = self.transform.prepare(rows, offsets)
+        if isinstance(prepared, SparseRows):
+            return prepared
+        names = hash_dense(rows)
+        parts = torch.stack([(names >> 8 * place) & 0xFF for place in range(_BYTES)], dim=1)
+        return torch.cat([prepared, parts.to(prepared.dtype)], dim=1)
+
+    def forward(self, prepared: Any, packed: Packed | None = None) -> Tensor:
+        assert packed is not None
+        names, prepared = self._split(prepared)
+        inputs = self.noise(self.transform.finish(prepared), packed)  # [rows, inputs]
+        if self.training:
+            return self._score(inputs, names, packed.keys, packed)
+        fixed = torch.arange(1, ORDERS + 1, device=names.device, dtype=torch.int32) * GOLDEN
+        scores = [self._score(inputs, names, key.expand(len(packed.sizes)), packed) for key in fixed]
+        return torch.stack(scores).mean(dim=0)
+
+    def _split(self, prepared: Any) -> tuple[Tensor, Any]:
+        """The rows' names, int32 `[rows]`, and what the transform prepared."""
+        if isinstance(prepared, SparseRows):
+            return hash_sparse(prepared), prepared
+        parts = prepared[:, -_BYTES:].to(torch.int32)
+        names = parts[:, 0]
+        for place in range(1, _BYTES):
+            names = names | (parts[:, place] << 8 * place)
+        return names, prepared[:, :-_BYTES]
+
+    def _score(self, inputs: Tensor, names: Tensor, keys: Tensor, packed: Packed) -> Tensor:
+        """Scores `[rows]` with the lists shuffled by `keys`, int32 `[lists]`."""
+        if not len(inputs):
+            return inputs.new_zeros(0)
+        row = shuffle_lists(names, keys, packed)  # [slots]: the row at each place of the shuffled lists
+        slots = torch.arange(len(row), device=row.device)
+        # rows that only fill a shape stand behind all others and count as more of the first list
+        start, count = packed.starts[packed.owner], packed.sizes[packed.owner].clamp(min=1)
+        place = slots - start
+        steps = torch.arange(self.size, device=row.device)
+        ahead = start[:, None] + (place[:, None] + steps) % count[:, None]  # [slots, m]: a window's slots
+        items = inputs.index_select(1, self.item)[row[ahead]].flatten(1)  # [slots, m · item inputs]
+        window = torch.cat([items, inputs.index_select(1, self.shared)[row]], dim=1)
+        given = self.layers(window, packed)  # [slots, m]
+        behind = start[:, None] + (place[:, None] - steps) % count[:, None]  # the windows an item is in
+        scores: Tensor = given[behind, steps].float().mean(dim=1)  # [slots]
+        slot = torch.empty_like(row).scatter_(0, row, slots)  # [rows]: where each row stands
+        return scores.index_select(0, slot)
+
+
+def shuffle_lists(names: Tensor, keys: Tensor, packed: Packed) -> Tensor:
+    """Packed rows in a new order within each list, int64 `[rows]`: sorted by a hash of name and key."""
+    bits = scramble(names ^ scramble(keys)[packed.owner]).long() & _WORD
+    owner = packed.owner
+    if packed.live is not None:
+        owner = torch.where(packed.live, owner, len(packed.sizes))  # fillers stay last
+    return torch.argsort((owner << 32) | bits, stable=True)
+
+
+def hash_dense(rows: Tensor) -> Tensor:
+    """A name for each row from its numbers, int32 `[rows]`; −0 is 0, and one NaN is like another."""
+    plain = torch.where(rows.isnan(), torch.nan, rows.float() + 0.0)
+    columns = torch.arange(rows.shape[1], device=rows.device, dtype=torch.int32) * GOLDEN
+    bits = scramble(plain.contiguous().view(torch.int32) ^ scramble(columns))
+    return _fold(bits.long().sum(dim=1))
+
+
+def hash_sparse(rows: SparseRows) -> Tensor:
+    """The same for sparse rows, from the columns and values that are stored and not 0."""
+    columns = scramble(rows.columns.int() * GOLDEN)
+    bits = scramble((rows.values + 0.0).contiguous().view(torch.int32) ^ columns).long()
+    bits = torch.where(rows.values != 0.0, bits, 0)
+    sums = torch.zeros(len(rows), dtype=torch.int64, device=bits.device)
+    return _fold(sums.index_add_(0, rows.find_owners(), bits))
+
+
+def _fold(bits: Tensor) -> Tensor:
+    """int64 as int32, its lower half; arithmetic, since a cast of what does not fit is not defined."""
+    low = bits & _WORD
+    return torch.where(low >= 1 << 31, low - (1 << 32), low).int()
+
+
+CELLS = 1 << 22  # pairs of items laid out at once when scoring
+LARGEST = 1e15  # beyond it a square, and with it attention, would overflow
+SLACK = 8  # how much shorter than the longest a short list may be and still be laid out with it
+
+
+class ListLayout(NamedTuple):
+    """Lists laid out in parts `[lists, width]`: which packed row stands where, which places are real."""
+
+    rows: list[Tensor]  # [lists, width] int64 each
+    masks: list[Tensor]  # [lists, width] bool each
+    places: Tensor  # [rows] int64: where each packed row stands among all parts, flat
+
+
+class Attention(Network):
+    """`score = head(h ⊙ (1 + W a))`: h from the item's own layers, a from attention over its list.
+
+    Both start from the transformed features (with Gaussian noise in training, and batch norm over real
+    rows). a passes `blocks` of multi-head self-attention; W starts at 0, so the network starts as the plain
+    one and learns how much the list matters. Rows are laid out by list inside attention alone, with a mask;
+    the order of rows changes nothing but rounding.
+
+    Qin, Yan, Zhuang, Tay, Pasumarthi, Wang, Bendersky and Najork: Are neural rankers still outperformed by
+    gradient boosted decision trees?, ICLR 2021 (DASALC).
+    """
+
+    needs_lists = True
+
+    def __init__(
+        self,
+        transform: nn.Module,
+        noise: RowNoise,
+        norm: RowNorm | None,
+        item: Stack,
+        blocks: list[AttentionBlock],
+        dropout: RowDropout,
+        head: Stack,
+        *,
+        inputs: int,
+        width: int,
+    ) -> None:
+        super().__init__()
+        self.transform, self.noise, self.norm, self.item, self.head = transform, noise, norm, item, head
+        self.embed = nn.Linear(inputs, width)
+        self.even = nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(blocks)
+        self.dropout = dropout
+        self.cross = nn.Linear(width, item.width)
+        nn.init.xavier_uniform_(self.embed.weight)
+        for zero in (self.embed.bias, self.cross.weight, self.cross.bias):
+            nn.init.zeros_(zero)
+
+    def forward(self, prepared: Any, packed: Packed | None = None) -> Tensor:
+        assert packed is not None
+        x = self.noise(self.transform.finish(prepared), packed)  # [rows, inputs]
+        if self.norm is not None:
+            x = self.norm(x, packed)
+        layout = follow_groups(packed) if self.training else sort_lists(packed)
+        a = self.even(self.embed(x).clamp(-LARGEST, LARGEST))  # [rows, width]
+        for block in self.blocks:
+            a = block(a, layout, packed)
+        h = self.item(x, packed) * (1.0 + self.cross(self.dropout(a, packed)))  # [rows, item width]
+        scores: Tensor = self.head(h, packed)
+        return scores.squeeze(-1)
+
+
+class AttentionBlock(nn.Module):
+    """`layer norm(a + dropout(attention(a)))`, over packed rows."""
+
+    def __init__(self, width: int, heads: int, dropout: float, layer: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.mixing = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.dropout = RowDropout(dropout, width, layer)
+        self.norm = nn.LayerNorm(width)
+        for linear in (self.mixing, self.out):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, a: Tensor, layout: ListLayout, packed: Packed | None = None) -> Tensor:
+        mixed = self.mixing(a)  # [rows, 3 · width]
+        parts = [
+            self._attend(mixed[rows], mask).flatten(0, 1)
+            for rows, mask in zip(layout.rows, layout.masks, strict=True)
+        ]
+        if not parts:
+            return a
+        seen = torch.cat(parts).index_select(0, layout.places)  # [rows, width]
+        out: Tensor = self.norm(a + self.dropout(self.out(seen), packed))
+        return out
+
+    def _attend(self, laid: Tensor, mask: Tensor) -> Tensor:
+        """`[lists, places, 3 · width]` → `[lists, places, width]`; only real places are looked at."""
+        query, key, value = laid.reshape(*laid.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        seen = functional.scaled_dot_product_attention(query, key, value, mask[:, None, None, :])
+        return seen.transpose(1, 2).flatten(2)
+
+
+def follow_groups(packed: Packed) -> ListLayout:
+    """The groups of the batch as they are: shapes that depend on no value."""
+    device, last = packed.owner.device, len(packed.owner) - 1
+    rows, masks, firsts, total = [], [], [], 0
+    for group in packed.groups:
+        lists = group.stop - group.start
+        columns = torch.arange(group.width, device=device)
+        rows.append((packed.starts[group.start : group.stop, None] + columns).clamp(max=last))
+        masks.append(packed.mask(group))
+        firsts.append(total + group.width * torch.arange(lists, device=device))
+        total += lists * group.width
+    ranks = torch.arange(last + 1, device=device) - packed.starts[packed.owner]
+    places = (torch.cat(firsts)[packed.owner] + ranks).clamp(max=total - 1)  # fillers: any place will do
+    return ListLayout(rows, masks, places)
+
+
+def sort_lists(packed: Packed) -> ListLayout:
+    """Lists of like length together, few at once where they are long, whatever order they came in."""
+    device, last = packed.owner.device, len(packed.owner) - 1
+    sizes = packed.sizes.cpu().numpy()
+    order = np.argsort(-sizes, kind="stable")
+    order = order[sizes[order] > 0]
+    falling = -sizes[order]
+    firsts = torch.zeros(len(sizes), dtype=torch.int64, device=device)
+    rows, masks, total, start = [], [], 0, 0
+    while start < len(order):
+        width = int(sizes[order[start]])
+        stop = int(np.searchsorted(falling, -min(0.75 * width, width - SLACK), side="right"))
+        stop = min(stop, start + max(1, CELLS // width**2))
+        lists = torch.from_numpy(order[start:stop]).to(device)
+        columns = torch.arange(width, device=device)
+        rows.append((packed.starts[lists, None] + columns).clamp(max=last))
+        masks.append(columns < packed.sizes[lists, None])
+        firsts[lists] = total + width * torch.arange(len(lists), device=device)
+        total, start = total + len(lists) * width, stop
+    ranks = torch.arange(last + 1, device=device) - packed.starts[packed.owner]
+    return ListLayout(rows, masks, firsts[packed.owner] + ranks)

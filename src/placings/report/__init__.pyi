@@ -3,7 +3,6 @@ from .coverage_figures import draw_importances as draw_importances
 from .coverage_page import multiply_window as multiply_window
 from .coverage_page import write_coverage_page as write_coverage_page
 from .figures import draw_rank_distribution as draw_rank_distribution
-from .history_figures import draw_history as draw_history
 from .log_page import write_log_page as write_log_page
 from .mixture_figures import Claim as Claim
 from .mixture_figures import MixtureShares as MixtureShares
@@ -22,4 +21,5 @@ from .places_page import say_served as say_served
 from .places_page import say_sessions as say_sessions
 from .places_page import say_steps as say_steps
 from .places_page import write_places_page as write_places_page
-from .tuning_figures import draw_tuning as draw_tuning
+from .run_figures import draw_history as draw_history
+from .run_figures import draw_tuning as draw_tuning

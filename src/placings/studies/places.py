@@ -40,33 +40,32 @@ from placings.studies.places_measures import (
     tell_bands,
 )
 from placings.studies.places_models import (
+    COUNTED,
     DEEP,
     ENGINE,
     GROUPWISE,
+    LIBRARIES,
     LINEAR,
     RANKSVM,
+    RELATIONS,
+    THESIS,
+    TREE_NGRAMS,
     VARIANTS,
+    Families,
+    FeatureData,
+    Parts,
     StudyCells,
+    StudySettings,
+    choose_settings,
+    cut_parts,
     describe_settings,
+    hide_location,
     judge_engine,
     judge_network,
     judge_ranksvm,
     judge_tree,
-)
-from placings.studies.places_parts import (
-    COUNTED,
-    RELATIONS,
-    THESIS,
-    TREES,
-    Families,
-    FeatureData,
-    Parts,
-    cut_parts,
-    hide_location,
     list_families,
 )
-from placings.studies.places_settings import TREES as LIBRARIES
-from placings.studies.places_settings import StudySettings, choose_settings
 from placings.studies.places_tables import render_study
 from placings.studies.places_why import explain_lengths, find_seen, try_unclicked, weigh_ngrams
 
@@ -138,7 +137,7 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
     bands = context.get("length", np.full(len(offsets) - 1, "[0, 2]", dtype=object))
     seen = find_seen(parts.train, parts.test)
     why = explain_lengths(store, cells[ENGINE], bands, seen)
-    store.feature_data.forget(TREES, RELATIONS)
+    store.feature_data.forget(TREE_NGRAMS, RELATIONS)
     # all n-grams
     cells[RANKSVM] = judge_ranksvm(store)
     networks = {short: judge_network(store, short) for short in ("linear", "deep", *settings.variants)}

@@ -33,9 +33,17 @@ from placings.studies.places_measures import (
     invert_ranks,
     judge_slices,
 )
-from placings.studies.places_models import ENGINE, StudyCells, describe_fit, describe_settings, judge_engine
-from placings.studies.places_parts import RELATIONS, FeatureData, cut_parts
-from placings.studies.places_settings import StudySettings
+from placings.studies.places_models import (
+    ENGINE,
+    RELATIONS,
+    FeatureData,
+    StudyCells,
+    StudySettings,
+    cut_parts,
+    describe_fit,
+    describe_settings,
+    judge_engine,
+)
 from placings.studies.places_tables import render_study
 
 if TYPE_CHECKING:

@@ -13,12 +13,14 @@ from placings.features import SIGNALS
 from placings.logs import SEARCH_ID, carry_clicks, find_offsets
 from placings.rankers import LightGBMRanker
 from placings.studies.places_measures import compare_two, find_sessions, invert_ranks, list_measures
-from placings.studies.places_models import StudyCells, forget_grades, measure_mrr
-from placings.studies.places_parts import (
+from placings.studies.places_models import (
     COUNTED,
     RELATIONS,
-    TREES,
+    TREE_NGRAMS,
+    StudyCells,
+    forget_grades,
     join_columns,
+    measure_mrr,
     weigh_bands,
 )
 
@@ -80,13 +82,14 @@ def _judge_step(store: StudyCells, title: str, blocks: tuple[str, ...], balanced
         parts = {name: _collect(store, name, blocks) for name in ("train", "valid", "test")}
         train = parts["train"]
         if balanced:
-            train = balance(train, store.feature_data.rows(TREES, "train"))
+            train = balance(train, store.feature_data.rows(TREE_NGRAMS, "train"))
         ranker.fit(train, valid=parts["valid"])
         scores = np.asarray(ranker.predict(parts["test"]), dtype=np.float64)
         return {**store.rank(scores), "valid": measure_mrr(ranker, parts["valid"])}
 
     about = {"blocks": blocks, "balanced": balanced, "settings": ranker.get_params(deep=False),
-             "features": [store.feature_data.describe(family) for family in (TREES, RELATIONS)]}  # fmt: skip
+             "features": [store.feature_data.describe(family) for family in (TREE_NGRAMS, RELATIONS)],
+             }  # fmt: skip
     return store.keep(f"why {title}", about, make)
 
 
@@ -100,13 +103,13 @@ def balance(data: RankingData, rows: pd.DataFrame) -> RankingData:
 
 def _collect(store: StudyCells, part: str, blocks: tuple[str, ...]) -> RankingData:
     """The columns of the wanted blocks over the same rows: lists trimmed as for n-grams."""
-    rows = store.feature_data.rows(TREES, part)
+    rows = store.feature_data.rows(TREE_NGRAMS, part)
     relations = store.feature_data.make(RELATIONS, rows)
     wanted = [name for name in relations.feature_names if name_block(name) in blocks]
     dense = relations.select(wanted)
     if "ngrams" not in blocks:
         return dense
-    ngrams = store.feature_data.data(TREES, part)
+    ngrams = store.feature_data.data(TREE_NGRAMS, part)
     ngrams = ngrams.select([i for i, name in enumerate(ngrams.feature_names) if not is_signal(name)])
     return join_columns(ngrams, dense) if wanted else ngrams
 

@@ -20,7 +20,7 @@ from .plans import TrainingPlan as TrainingPlan
 from .progress import show_steps as show_steps
 from .randomness import GOLDEN as GOLDEN
 from .randomness import make_uniform as make_uniform
-from .randomness import name_units as name_units
+from .randomness import number_units as number_units
 from .randomness import scramble as scramble
 from .sources import SparseRows as SparseRows
 from .steps import Job as Job

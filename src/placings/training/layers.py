@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from placings.training.packing import Packed
-from placings.training.randomness import keep_units, name_units
+from placings.training.randomness import keep_units, number_units
 
 
 class Moments(NamedTuple):
@@ -101,7 +101,7 @@ class RowDropout(nn.Module):
     def __init__(self, dropout: float, width: int, layer: int) -> None:
         super().__init__()
         self.dropout = dropout
-        self.register_buffer("units", name_units(layer, width), persistent=False)
+        self.register_buffer("units", number_units(layer, width), persistent=False)
 
     def forward(self, x: Tensor, packed: Packed | None = None) -> Tensor:
         if not self.training or self.dropout == 0.0:

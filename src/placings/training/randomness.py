@@ -45,7 +45,7 @@ def draw_units(key: Tensor, shape: tuple[int, int]) -> Tensor:
     return make_uniform(scramble(scramble(key) ^ scramble(cells * GOLDEN + 0x2545F491)))
 
 
-def name_units(layer: int, width: int) -> Tensor:
+def number_units(layer: int, width: int) -> Tensor:
     """A hashed name for each unit of a layer, int32 `[width]`."""
     return scramble(torch.arange(width, dtype=torch.int32) * GOLDEN + layer * 0x27D4EB2F)
 

@@ -99,7 +99,7 @@ def test_validation_data_are_judged_on(rows: Path, tmp_path: Path) -> None:
 
 def test_without_a_drawing_library_all_but_the_curve_is_written(rows: Path, tmp_path: Path) -> None:
     missing = MissingExtra("drawing a figure", "matplotlib", "report")
-    with mock.patch("placings.report.tuning_figures.draw_tuning", side_effect=missing):
+    with mock.patch("placings.report.run_figures.draw_tuning", side_effect=missing):
         result = call(rows, "--ranker", "ridge", "--trials", 1, "--out", tmp_path)
     assert "no curve.svg: drawing a figure needs matplotlib" in result.stderr
     assert "curve.svg" not in result.stdout

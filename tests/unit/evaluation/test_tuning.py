@@ -24,7 +24,7 @@ from placings.evaluation.trials import Task
 from placings.evaluation.tuning import AllTrialsFailed, TrialRow, Tuning, tune
 from placings.metrics import ndcg
 from placings.rankers.estimator import Ranker
-from placings.report.tuning_figures import draw_tuning, find_chance, weigh_parameters
+from placings.report.run_figures import draw_tuning, find_chance, weigh_parameters
 
 SPACE = {"slope": Float(-1.0, 1.0), "sign": Choice(("plus", "minus"))}
 FITS: list[dict[str, Any]] = []

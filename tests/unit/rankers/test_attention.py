@@ -13,7 +13,7 @@ import placings as pg
 from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
 from placings.rankers.assembly import build_network
-from placings.rankers.attention import Attention, follow_groups, sort_lists
+from placings.rankers.networks import Attention, follow_groups, sort_lists
 from placings.rankers.presets import settle
 from placings.training.packing import Packed, PackedGroup, pack_lists
 from placings.transforms import Raw

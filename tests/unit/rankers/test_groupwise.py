@@ -13,7 +13,7 @@ import placings as pg
 from placings.core.errors import BadInput, UnknownName
 from placings.data.ranking import RankingData
 from placings.rankers.assembly import build_network
-from placings.rankers.groupwise import Groupwise, hash_dense, hash_sparse, shuffle_lists
+from placings.rankers.networks import Groupwise, hash_dense, hash_sparse, shuffle_lists
 from placings.rankers.presets import settle
 from placings.training.packing import Packed, pack_lists
 from placings.training.sources import SparseRows

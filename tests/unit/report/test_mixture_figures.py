@@ -12,7 +12,6 @@ import pytest
 from placings.core.errors import BadInput, UnknownName
 from placings.data.collections import name_mslr_features
 from placings.data.ranking import RankingData
-from placings.report.history_figures import draw_history, thin_out
 from placings.report.mixture_figures import (
     FIGURE_2,
     MOST_ROWS,
@@ -26,6 +25,7 @@ from placings.report.mixture_figures import (
     gather_shares,
     measure_effects,
 )
+from placings.report.run_figures import draw_history, thin_out
 from placings.training.plans import History
 from placings.transforms import Log1p, Mixture, Transform
 

@@ -197,7 +197,7 @@ def draw_depth() -> None:
 
 def draw_tuning() -> None:
     from placings.evaluation.tuning import tune
-    from placings.report import tuning_figures
+    from placings.report import run_figures as tuning_figures
 
     tuning_figures.draw_tuning(tune("ridge", DATA, trials=4, folds=2, random_state=0))
 

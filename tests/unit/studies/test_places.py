@@ -13,8 +13,13 @@ import pytest
 from placings.core.errors import BadFile, BadInput, Guess, PlacingsWarning
 from placings.logs import find_offsets
 from placings.studies.places import DEFAULT, UNGUARDED, study_places
-from placings.studies.places_parts import cut_parts, hide_location, trim_lists
-from placings.studies.places_settings import StudySettings, choose_settings
+from placings.studies.places_models import (
+    StudySettings,
+    choose_settings,
+    cut_parts,
+    hide_location,
+    trim_lists,
+)
 from placings.studies.places_tables import render_study
 
 pd = pytest.importorskip("pandas")

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from placings.cli import places_study
 from placings.core.errors import BadFile, BadInput
-from placings.studies import places_settings
-from placings.studies.places_settings import StudySettings
+from placings.studies import places_models as places_settings
+from placings.studies.places_models import StudySettings
 
 pd = pytest.importorskip("pandas")
 for library in ("lightgbm", "xgboost", "catboost", "torch", "rapidfuzz", "matplotlib", "jinja2"):

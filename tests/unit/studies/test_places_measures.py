@@ -23,9 +23,15 @@ from placings.studies.places_measures import (
     loses,
     tell_bands,
 )
-from placings.studies.places_models import describe_fit, make_tree, thin_curve
-from placings.studies.places_parts import join_columns, weigh_bands
-from placings.studies.places_settings import GRIDS, StudySettings
+from placings.studies.places_models import (
+    GRIDS,
+    StudySettings,
+    describe_fit,
+    join_columns,
+    make_tree,
+    thin_curve,
+    weigh_bands,
+)
 from placings.studies.places_why import find_seen
 
 pd = pytest.importorskip("pandas")

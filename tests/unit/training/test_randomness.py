@@ -16,7 +16,7 @@ from placings.training.randomness import (
     keep_units,
     make_uniform,
     name_rows,
-    name_units,
+    number_units,
     scramble,
 )
 from placings.training.steps import key_step
@@ -132,7 +132,7 @@ def test_a_mixtures_numbers_are_uniform_and_follow_from_the_step() -> None:
 def make_names(rows: int, units: int, *, layer: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     keys = torch.from_numpy(key_lists(np.arange(rows) // 50, 0, 3).astype(np.uint32).view(np.int32))
     ranks = torch.arange(rows, dtype=torch.int32) % 50
-    return name_rows(keys, ranks), name_units(layer, units)
+    return name_rows(keys, ranks), number_units(layer, units)
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.25, 0.5, 0.8, 0.999])

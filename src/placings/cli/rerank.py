@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +66,7 @@ def fit_log(
     from placings.rerank import Reranker
 
     chosen = _read_features(features)
-    Reranker(features=chosen or "places", ranker=ranker, guard=guard, pool=pool)._check()
+    Reranker(features=chosen or "places", ranker=ranker, guard=guard, pool=pool).check_settings()
     check_folder(out)
     check_inputs(log, valid)
     with ClickLog.read(log) as rows:
@@ -185,7 +186,9 @@ def search_engine(
     wanted = None if layers is None else split_names(layers)
     reranker = load_reranker(model)
     source: Engine = HitsFile(hits) if hits is not None else open_engine(str(engine))
-    found = source.search(text, focus, max(k, reranker.pool), wanted)
+    with ExitStack() as stack:
+        stack.callback(getattr(source, "close", lambda: None))
+        found = source.search(text, focus, max(k, reranker.pool), wanted)
     answer = reranker.rerank(Request.of_hits(text, found[: reranker.pool], focus=focus, time=moment, **known))
     ordered = [found[row] for row in answer.order.tolist()] + found[reranker.pool :]
     if as_json:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -120,7 +120,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
         both.
         """
-        self._check()
+        self.check_settings()
         train = _as_log(log)
         if valid is None:
             train, held = train.split(0.8, 0.2, by="session", random_state=self.random_state)
@@ -144,8 +144,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self._sample = _choose_sample(others)
         return self
 
-    def _check(self) -> None:
-        """Refuse settings before anything is read."""
+    def check_settings(self) -> None:
+        """Refuse settings that cannot be used, before anything is read."""
         if isinstance(self.features, str):
             if self.features not in FEATURE_SETS:
                 raise UnknownName("set of features", self.features, FEATURE_SETS)
@@ -203,17 +203,15 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     # -- one request -------------------------------------------------------------------------------
 
+    @overload
+    def rerank(self, request: Request | Mapping[str, Any]) -> Reranked: ...
+
+    @overload
+    def rerank(self, request: str, hits: Sequence[Hit], **told: Any) -> list[Hit]: ...
+
     def rerank(
-        self,
-        request: Request | Mapping[str, Any] | str,
-        hits: Sequence[Hit] | None = None,
-        *,
-        focus: Focus | None = None,
-        time: datetime | None = None,
-        target: str | None = None,
-        platform: str | None = None,
-        context: Mapping[str, Any] | None = None,
-    ) -> Any:
+        self, request: Request | Mapping[str, Any] | str, hits: Sequence[Hit] = (), **told: Any
+    ) -> Reranked | list[Hit]:
         """The new order of one request's items, as a `Reranked`: the way of everything that is served.
 
         A request is a `Request` or a dict `{"context": {…}, "items": [{…}, …]}`. An item that does not say
@@ -228,10 +226,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
                 DeprecationWarning,
                 stacklevel=2,
             )
-            told = {**(context or {}), "target": target, "platform": platform}
-            return self.reorder(
-                Request.of_hits(request, hits or (), focus=focus, time=time, **told), hits or ()
-            )
+            known = {**(told.pop("context", None) or {}), **told}
+            return self.reorder(Request.of_hits(request, hits, **known), hits)
         self._need_fit()
         asked = request if isinstance(request, Request) else Request.from_dict(request)
         known = {**asked.context}
@@ -248,13 +244,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """The hits of a request in their new order; each keeps the engine's rank and score."""
         if len(hits) < 2:
             return list(hits)
-        found: Reranked = self.rerank(request)
-        return [hits[row] for row in found.order.tolist()]
+        return [hits[row] for row in self.rerank(request).order.tolist()]
 
     def order(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Ints:
         """The rows of one live list, best first, `[items]`: `rerank(Request(context, items)).order`."""
-        found: Reranked = self.rerank(Request(context, list(items)))
-        return found.order
+        return self.rerank(Request(context, list(items))).order
 
     def _score_list(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Floats:
         if not items:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recording_server import Answer, Asked, RecordingServer, serve_answers
 
-from placings.core.errors import BadInput
+from placings.core.errors import BadInput, PlacingsError
 from placings.places.engines.opensearch import MAPPING, Boosts, OpenSearchEngine, build_document, build_query
 from placings.places.engines.requests import Patience, ServerFailed
 from placings.places.place import Place
@@ -269,3 +269,54 @@ def test_nothing_is_asked_for_an_empty_text_or_no_layer(
 def test_an_index_must_have_a_name_that_the_server_takes(name: str) -> None:
     with pytest.raises(BadInput, match="an index's name must be lower case"):
         OpenSearchEngine("http://127.0.0.1:1", name)
+
+
+# -- an index of anything else than places ----------------------------------------------------------------
+
+
+PRODUCTS = {
+    "took": 1,
+    "timed_out": False,
+    "hits": {
+        "hits": [
+            {
+                "_id": "b7",
+                "_score": 5.5,
+                "_source": {"title": "Red lamp", "price": {"amount": 9.5}, "stock": 3},
+            },
+            {"_id": "a1", "_score": 2.0, "_source": {"title": "Lamp", "tags": ["red", "small"]}},
+        ]
+    },
+}
+
+
+def test_an_index_of_any_mapping_gives_hits_with_the_fields_of_its_documents(server: RecordingServer) -> None:
+    from placings.rerank import open_engine
+
+    server.answer(PRODUCTS)
+    address = server.url.replace("http://", "opensearch+http://") + "/products?fields=title^3,brand"
+    engine = open_engine(address, patience=QUICK)
+    assert isinstance(engine, Engine)
+    with closing(engine):  # type: ignore[type-var]
+        hits = engine.search("red la", k=5, layers=["lighting"])
+    assert [(hit.id, hit.score, hit.rank, hit.name) for hit in hits] == [
+        ("b7", 5.5, 1, "Red lamp"), ("a1", 2.0, 2, "Lamp"),
+    ]  # fmt: skip
+    assert hits[0].fields == {"title": "Red lamp", "price.amount": 9.5, "stock": 3}
+    asked = server.asked[-1]
+    assert asked.path == "/products/_search"
+    body = json.loads(asked.body)
+    (matching,) = body["query"]["bool"]["must"]
+    assert matching["multi_match"]["fields"] == ["title^3", "brand"]
+    assert matching["multi_match"]["query"] == "red la"
+    assert body["query"]["bool"]["filter"] == [{"terms": {"type": ["lighting"]}}]
+    assert body["size"] == 5
+
+
+def test_a_document_without_what_a_hit_needs_is_told_by_number(server: RecordingServer) -> None:
+    server.answer({"hits": {"hits": [{"_id": "b7", "_score": None, "_source": {}}]}})
+    engine = OpenSearchEngine(server.url, "products", fields=["title"], patience=QUICK)
+    with closing(engine), pytest.raises(PlacingsError, match="a hit .number 1. without _id, _score or"):
+        engine.search("lamp")
+    with pytest.raises(BadInput, match="fields must be names such as"):
+        OpenSearchEngine(server.url, "products", fields="title")

@@ -209,3 +209,73 @@ def test_another_digest_is_refused(plain: Reranker, tmp_path: Path) -> None:
     assert load_reranker(tmp_path / "kept", digest=digest).features_.names == plain.features_.names
     with pytest.raises(BadBundle, match="not the bundle that was pinned"):
         load_reranker(tmp_path / "kept", digest="0" * 64)
+
+
+def test_a_text_with_hits_still_gives_hits_and_warns(plain: Reranker) -> None:
+    told = {"focus": (49.0, 8.4), "time": MOMENT, "target": "origin", "platform": "ios"}
+    with pytest.warns(DeprecationWarning, match=r"rerank\(text, hits\) goes in version 0.3"):
+        old = plain.rerank("kaiser", find_hits(), **told)
+    assert old == ask(plain, find_hits(), **told)
+    with pytest.warns(DeprecationWarning, match=r"hit.place goes in version 0.3"):
+        assert old[0].place.id == old[0].id
+
+
+def test_a_sample_request_is_kept_and_asked_again_when_loaded(rows: Any, tmp_path: Path) -> None:
+    import json
+    import shutil
+
+    from placings.core import write_bundle
+
+    reranker = Reranker(features="places", ranker="ridge").fit(rows)
+    reranker.save(tmp_path / "kept")
+    sample = json.loads((tmp_path / "kept" / "reranker" / "sample_request.json").read_text())
+    answer = load_reranker(tmp_path / "kept").rerank(sample["request"])
+    np.testing.assert_allclose(answer.scores, sample["scores"], rtol=1e-9)
+    bundle = tmp_path / "kept" / "reranker"
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    files = {name: (bundle / name).read_bytes() for name in manifest["files"]}
+    sample["scores"][0] += 1.0
+    shutil.rmtree(bundle)
+    facts = {name: manifest[name] for name in ("reranker", "model", "pool")}
+    write_bundle(bundle, facts, {**files, "sample_request.json": json.dumps(sample).encode()})
+    with pytest.raises(BadBundle, match="scores its sample request differently than when it was saved"):
+        load_reranker(tmp_path / "kept")
+
+
+def test_without_validation_data_a_fifth_of_the_sessions_is_set_aside(rows: Any) -> None:
+    from placings.logs import ClickLog
+
+    train, valid = ClickLog(rows).split(0.8, 0.2, by="session", random_state=0)
+    one = Reranker(ranker="ridge").fit(rows)
+    other = Reranker(ranker="ridge").fit(train, valid=valid)
+    assert one.lists_ == other.lists_ < rows["search_id"].nunique()
+    assert one.valid_ == pytest.approx(other.valid_)
+    np.testing.assert_allclose(one.score(rows), other.score(rows), rtol=1e-9)
+
+
+def test_settings_are_refused_before_anything_is_read(rows: Any) -> None:
+    for settings, said in (
+        ({"features": 7}, "features must be 'places' or 'shop'.* or a FeatureSet. Got int"),
+        ({"guard": "yes"}, "guard must be True, False or a Guard. Got 'yes'"),
+        ({"ranker": 3}, "ranker must be a ranker or the name of one. Got int"),
+        ({"ranker": "forest"}, "no ranker 'forest'"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            Reranker(**settings).fit(rows)  # type: ignore[arg-type]
+
+
+def test_a_request_that_is_none_is_told(plain: Reranker) -> None:
+    for told, said in (
+        (
+            {"items": [], "text": "a"},
+            'a request must have "context" and "items" and nothing else. Got items, text',
+        ),
+        ({"context": {}}, 'a request must have "context" and "items"'),
+        ({"items": "abc"}, "a request's items must be a list of dicts. Got a str"),
+        ({"items": [3]}, "item 1 of a request must be a dict. Got a int"),
+        ({"items": [], "context": 3}, "a request's context must be a dict. Got a int"),
+        ({"items": [{}], "context": {"time": "noon"}}, "time must be a datetime or ISO 8601 text"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            plain.rerank(told)
+    assert len(plain.rerank({"items": []}).order) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,12 +71,14 @@ def fit_log(
     check_folder(out)
     check_inputs(log, valid)
     with ClickLog.read(log) as rows:
+        _say(f"reading {log}")
         held = None if valid is None else ClickLog.read(valid)
         if held is None:
             train, held = rows.split(0.8, 0.2, by="time")
         else:
             train = rows
         declared = chosen or _choose_features(train)
+        _say(f"training {ranker} on {train.n_searches:,} searches, validating on {held.n_searches:,}")
         reranker = Reranker(features=declared, ranker=ranker, guard=guard, pool=pool, random_state=seed).fit(
             train, valid=held
         )
@@ -224,6 +227,12 @@ def _read_features(features: str | None) -> str | FeatureSet | None:
     if not features.endswith(".json") and not Path(features).is_file():
         raise UnknownName("features", features, (*FEATURE_SETS, "a file such as features.json"))
     return read_features(features)
+
+
+def _say(text: str) -> None:
+    """What is being done, on stderr and only on a terminal."""
+    if sys.stderr.isatty():
+        typer.echo(text, err=True)
 
 
 def _choose_features(log: ClickLog) -> str:

@@ -395,6 +395,10 @@ def load_reranker(path: str | Path, *, digest: str | None = None) -> Reranker:
     again: a library that reads its own file differently today is noticed.
     """
     path = Path(path)
+    if path.is_dir() and not (path / "reranker" / "manifest.json").is_file():
+        inner = path / "reranker"
+        meant = f" Did you mean {inner}?" if (inner / "reranker" / "manifest.json").is_file() else ""
+        raise BadBundle(path, f"holds no re-ranker: a folder with the folders model and reranker.{meant}")
     bundle = read_bundle(path / "reranker", digest=digest)
     if bundle.manifest.get("reranker") not in VERSIONS:
         raise BadBundle(bundle.path, f"holds no re-ranker of version {' or '.join(map(str, VERSIONS))}.")

@@ -279,3 +279,11 @@ def test_a_request_that_is_none_is_told(plain: Reranker) -> None:
         with pytest.raises(BadInput, match=said):
             plain.rerank(told)
     assert len(plain.rerank({"items": []}).order) == 0
+
+
+def test_a_folder_above_or_without_a_re_ranker_is_told(plain: Reranker, tmp_path: Path) -> None:
+    plain.save(tmp_path / "study" / "reranker")
+    with pytest.raises(BadBundle, match=r"study: holds no re-ranker.* Did you mean .*study/reranker\?"):
+        load_reranker(tmp_path / "study")
+    with pytest.raises(BadBundle, match="holds no re-ranker: a folder with the folders model and reranker"):
+        load_reranker(tmp_path)

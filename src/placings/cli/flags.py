@@ -1,4 +1,4 @@
-"""Commands whose help shows a flag as it is typed: `--json`, not `--json <bool>`."""
+"""Flags as they are typed, in help (`--json`, not `--json <bool>`) and in messages of the library."""
 
 from __future__ import annotations
 

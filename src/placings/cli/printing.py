@@ -1,4 +1,4 @@
-"""Printing results: as they are, or in plain letters where the terminal knows no others."""
+"""What a command prints: results, in plain letters where the terminal knows no others, and what it kept."""
 
 from __future__ import annotations
 

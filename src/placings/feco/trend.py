@@ -1,4 +1,4 @@
-"""Coverage from day to day: a moving average to look at, and the days that are missing said."""
+"""Coverage from day to day: a moving average, the days that are missing, and what moved most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that score packed rows: transform, then layers, each with batch norm in front of it."""
+"""Networks that score packed rows: each row by itself, a few rows together, or a list with attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage's cost as pictures: loss against drop, importances before and after, coverage at risk."""
+"""Coverage as pictures: its days and ages, what a loss costs, importances before and after, the risk."""
 
 from __future__ import annotations
 

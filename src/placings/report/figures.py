@@ -1,4 +1,4 @@
-"""Figures as SVG text, drawn without a screen and without fonts from elsewhere."""
+"""Figures as SVG text or as files, drawn without a screen and without fonts from elsewhere."""
 
 from __future__ import annotations
 

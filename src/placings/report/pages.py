@@ -1,4 +1,4 @@
-"""Pages: one self-contained HTML file, no scripts and nothing fetched from anywhere."""
+"""Pages: one self-contained HTML file made of panels, no scripts and nothing fetched from anywhere."""
 
 from __future__ import annotations
 

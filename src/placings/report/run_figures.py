@@ -1,4 +1,4 @@
-"""A training run as a picture: loss, gradient norm, learning rate and validation metric of each step."""
+"""Runs as pictures: a training's losses and rates step by step, and a search for parameters trial by trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the places study: what each is, and its cell: trained once, its ranks on the test kept."""
+"""What the places study trains: its settings, the parts of the log, and models kept as cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known collections (MSLR, Istella, Yahoo, LETOR): their folders, features and sizes; found, read, verified."""
+"""Known collections (MSLR, Istella, Yahoo, LETOR): their folders, features and sizes; read and verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs as pictures: a training's losses and rates step by step, and a search for parameters trial by trial."""
+"""Runs as pictures: a training's losses and rates by step, and a search for parameters by trial."""
 
 from __future__ import annotations
 

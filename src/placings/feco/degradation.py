@@ -19,7 +19,7 @@ from placings.core import (
     option,
     show_progress,
 )
-from placings.data import RankingData, check_seed
+from placings.data import RankingData, check_seed, find_clusters
 from placings.evaluation import Importance, name_metrics
 from placings.feco.effects import WHERE, Degradation, Effect, sort_importance
 from placings.feco.masking import (
@@ -143,7 +143,7 @@ def degrade(
                 effects += [run.summarise(name, how, place, drop, base, found[drop]) for drop in found]
                 if place == "test":
                     bar.advance()
-    return Degradation(baseline, tuple(effects), asked, first)
+    return Degradation(baseline, tuple(effects), asked, first, find_clusters(data))
 
 
 # -- judging -----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from placings.core import (
     percentile_interval,
     render_grid,
 )
+from placings.data import Clusters
 from placings.evaluation import BETTER, WORSE, Importance, is_lower_better
 
 WHERE = {"test": "in test data", "train+test": "in train and test data"}
@@ -88,13 +89,15 @@ class Degradation(Shown):
 
     `baseline[where][metric]` are the values with the full data `[queries]`, `effects` those without,
     `losses` one record a metric with interval and test, `importance` that of the ranker as it was given
-    (None if it was not asked for), `settings` what was asked.
+    (None if it was not asked for), `settings` what was asked. `clusters` are the users or sessions of the
+    queries, where the data know them: intervals and tests resample those.
     """
 
     baseline: Mapping[str, Mapping[str, Floats]]
     effects: tuple[Effect, ...]
     settings: Mapping[str, Any]
     importance: Importance | None = None
+    clusters: Clusters | None = None
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -135,7 +138,8 @@ class Degradation(Shown):
         whose = "that have the feature" if asked["of"] == "covered" else "of all, covered or not"
         value = "NaN" if math.isnan(asked["value"]) else f"{asked['value']:g}"
         draws = " and ".join(f"{asked['draws'][where]} draws {WHERE[where]}" for where in self.baseline)
-        test = "bootstrap test" if asked["callable"] else "randomisation test over queries"
+        whole = "queries" if self.clusters is None else str(self.clusters)
+        test = "bootstrap test" if asked["callable"] else f"randomisation test over {whole}"
         return (
             f"Masked unit: the {unit}; a drop of 5% takes the value ({value} stands in its place) from 5% of "
             f"the {asked['unit']}s {whose}. {draws}, averaged before pairing; covered means {asked['rule']}.",
@@ -242,7 +246,18 @@ def join_degradations(parts: Sequence[Degradation]) -> Degradation:
         for where in first.baseline
     }
     effects = tuple(_join_effects([part.effects[place] for part in parts]) for place in range(len(keys)))
-    return Degradation(baseline, effects, first.settings, _join_importance([p.importance for p in parts]))
+    importance = _join_importance([part.importance for part in parts])
+    return Degradation(baseline, effects, first.settings, importance, _join_clusters(parts))
+
+
+def _join_clusters(parts: Sequence[Degradation]) -> Clusters | None:
+    """The clusters of all folds, whose queries are others: none is in two folds."""
+    known = [part.clusters for part in parts if part.clusters is not None]
+    if len(known) < len(parts):
+        return None
+    begins = np.cumsum([0, *(int(each.codes.max(initial=-1)) + 1 for each in known)])
+    codes = np.concatenate([each.codes + begin for each, begin in zip(known, begins, strict=False)])
+    return Clusters(known[0].by, codes)
 
 
 def _join_effects(parts: Sequence[Effect]) -> Effect:
@@ -305,8 +320,11 @@ def _judge(found: Degradation, where: str, effects: Sequence[Effect]) -> list[Co
         counts = np.repeat([each.units for each in effects], len(names))
     else:
         resampling = {"draws": asked["bootstrap"], "random_state": asked["random_state"]}
-        low, high = bootstrap_means(pairs, level=asked["level"], **resampling)
-        p = flip_signs(pairs, permutations=asked["permutations"], random_state=asked["random_state"])
+        codes = None if found.clusters is None else found.clusters.codes
+        low, high = bootstrap_means(pairs, level=asked["level"], clusters=codes, **resampling)
+        p = flip_signs(
+            pairs, permutations=asked["permutations"], random_state=asked["random_state"], clusters=codes
+        )
         counts = (~np.isnan(pairs)).sum(axis=0)
     holm, lost, means = adjust_holm(p), mean_known(pairs), mean_known(full)
     losses = []

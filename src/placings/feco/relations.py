@@ -22,7 +22,7 @@ from placings.core import (
     resample_means,
     write_json,
 )
-from placings.data import RankingData, check_seed
+from placings.data import RankingData, check_seed, find_clusters
 from placings.evaluation import is_lower_better
 from placings.feco.effects import Degradation
 from placings.feco.masking import (
@@ -142,6 +142,7 @@ def correlate_coverage(
     chosen = resolve_features(features, test.feature_names, weigh_features(subject, importance, test), seed)
     judge = find_metric(metric)
     units = count_units(test, unit)
+    clusters = find_clusters(test)
     fill = check_value(value, rule)
     found, points = [], []
     for name, _ in chosen:
@@ -158,12 +159,15 @@ def correlate_coverage(
                 keys.append((step, draw))
         scored = score_each(subject.predict, test, name, masks, fill, reach=subject.reach)
         values = np.stack([judge(scores, test.y, test.offsets) for scores in scored], axis=1)
-        values = values[~np.isnan(values).any(axis=1)]  # [queries, copies]
+        known = ~np.isnan(values).any(axis=1)
+        values = values[known]  # [queries, copies]
         if not len(values):
             raise BadInput(f"no query of the test data has a {judge}: nothing is relevant.")
         share = np.array(coverages)
         means = values.mean(axis=0)
-        resampled = correlate_rows(share, resample_means(values, bootstrap, [seed, STREAM]))
+        codes = None if clusters is None else clusters.codes[known]
+        means_drawn = resample_means(values, bootstrap, [seed, STREAM], clusters=codes)
+        resampled = correlate_rows(share, means_drawn)
         low, high = (float(end) for end in percentile_interval(resampled, level))
         both = correlate(share, means)
         slope = 0.0 if np.isnan(both) else 0.01 * float(np.polyfit(share, means, 1)[0])
@@ -230,11 +234,14 @@ def relate_importance(
     sign = -1.0 if is_lower_better(name) else 1.0
     effects = [e for e in found.effects if (e.where, e.drop) == (place, share)]
     columns = np.stack([sign * (found.baseline[place][name] - e.values[name]) for e in effects], axis=1)
-    columns = columns[~np.isnan(columns).any(axis=1)]
+    known = ~np.isnan(columns).any(axis=1)
+    columns = columns[known]
+    codes = None if found.clusters is None else found.clusters.codes[known]
     weights = np.array([found.importance[each.feature] for each in losses])
     lost = np.array([each.lost for each in losses])
     settings = found.settings
-    means = resample_means(columns, settings["bootstrap"], [settings["random_state"], STREAM])
+    draws, seed = settings["bootstrap"], [settings["random_state"], STREAM]
+    means = resample_means(columns, draws, seed, clusters=codes)
     resampled = correlate_rows(rank_values(weights), rank_values(means))
     low, high = (float(end) for end in percentile_interval(resampled, settings["level"]))
     from placings.core import need_library

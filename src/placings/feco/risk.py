@@ -33,7 +33,7 @@ from placings.core import (
     render_grid,
     show_progress,
 )
-from placings.data import RankingData, check_seed
+from placings.data import RankingData, check_seed, find_clusters
 from placings.evaluation import is_lower_better
 from placings.feco.masking import (
     DarkOrder,
@@ -561,7 +561,10 @@ def _replicate(
     weights = np.maximum([float(mean_known(losses[case.feature][:, None])[0]) for case in cases], 0.0)
     rng = np.random.default_rng([meter.seed, 3])
     means: list[Floats] = []
-    for counts in draw_counts(meter.data.n_queries, bootstrap, [meter.seed, STREAM]):
+    clusters = find_clusters(meter.data)
+    codes = np.arange(meter.data.n_queries) if clusters is None else clusters.codes
+    for picked in draw_counts(int(codes.max()) + 1, bootstrap, [meter.seed, STREAM]):
+        counts = picked[:, codes]  # a session is drawn with all its queries
         drawn = counts[:, scored]
         sums = drawn @ matrix / np.maximum(drawn.sum(axis=1, keepdims=True), 1.0)  # [draws, features + 1]
         factors = np.stack([case.rescale(counts, rng) for case in cases], axis=1)  # [draws, features]

@@ -345,3 +345,31 @@ def test_data_with_nothing_relevant_are_refused(tiny: RankingData) -> None:
 def test_importances_need_retraining(tiny: RankingData) -> None:
     with pytest.raises(BadInput, match="where='train\\+test'"):
         degrade(Plain(1, 0), None, tiny, "good", **QUICK).importances()
+
+
+def test_sessions_are_resampled_whole_and_no_mean_changes(parts: tuple[RankingData, RankingData]) -> None:
+    """Six copies of each query are one session: they say as much as one, so intervals are √6 as wide."""
+    train, test = parts
+    copies = 6
+    X = np.tile(np.asarray(test.X), (copies, 1))
+    qid = np.concatenate([test.qid + copy * 10_000 for copy in range(copies)])
+    known = {"session_id": np.tile(test.qid.astype(str), copies)}
+    plain = RankingData.from_arrays(X, np.tile(test.y, copies), qid, feature_names=test.feature_names)
+    sessions = RankingData.from_arrays(
+        X, np.tile(test.y, copies), qid, feature_names=test.feature_names, segments=known
+    )
+    ranker = LinearRanker("ridge").fit(train)
+    ask: dict[str, Any] = {"features": [0, 1, 2], "drops": (1.0,), "draws": 1, **QUICK}
+    alone, together = (degrade(ranker, None, data, **ask) for data in (plain, sessions))
+    one, other = alone.losses[0], together.losses[0]
+    assert one.lost == pytest.approx(other.lost, rel=1e-9)
+    assert other.high - other.low > 1.8 * (one.high - one.low)
+    assert other.p >= one.p
+    assert f"randomisation test over {len(test)} sessions" in " ".join(together.notes)
+    assert "randomisation test over queries" in " ".join(alone.notes)
+    name = test.feature_names[0]
+    first, second = (correlate_coverage(ranker, data, [0], bootstrap=200)[name] for data in (plain, sessions))
+    assert second.high - second.low > first.high - first.low
+    joined = join_degradations([together, together])
+    assert joined.clusters is not None
+    assert joined.clusters.count == 2 * len(test)  # folds have queries of their own

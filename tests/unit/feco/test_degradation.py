@@ -369,7 +369,8 @@ def test_sessions_are_resampled_whole_and_no_mean_changes(parts: tuple[RankingDa
     assert "randomisation test over queries" in " ".join(alone.notes)
     name = test.feature_names[0]
     first, second = (correlate_coverage(ranker, data, [0], bootstrap=200)[name] for data in (plain, sessions))
-    assert second.high - second.low > first.high - first.low
+    assert first.pearson == pytest.approx(second.pearson, rel=1e-9)
+    assert (first.low, first.high) != (second.low, second.high)
     joined = join_degradations([together, together])
     assert joined.clusters is not None
     assert joined.clusters.count == 2 * len(test)  # folds have queries of their own

@@ -173,7 +173,8 @@ LONG_RUNS = (
 STUDIES = (
     Run("places study --places places.jsonl --searches 600 --k 10 --quick --out study --json", "json",
         slow=True),
-    Run("demo --places places.jsonl --searches 300 --seed 3 --out demo", writes=("demo/demo.json",), slow=True),
+    Run("demo --places places.jsonl --searches 300 --seed 3 --out demo", writes=("demo/demo.json",),
+        slow=True),
     Run("demo --out documented", writes=("documented/demo.json",), slow=True),  # as documented: two minutes
     Run("reproduce table1 train.txt --methods raw,log1p,mixture --seeds 1 --folds 1, --steps 20 --lr 0.1"
         " --set hidden=[8] --device cpu --out table1 --json", "json"),

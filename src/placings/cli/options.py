@@ -59,6 +59,19 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")
 RiskMetric = Annotated[str, typer.Option(help="The metric at risk.")]
 TableFormat = Annotated[Format, typer.Option(help="How the tables are printed.")]
 
+# -- searching ---------------------------------------------------------------------------------------
+Near = Annotated[
+    str | None,
+    typer.Option(
+        "--near", "--focus", help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON"
+    ),
+]
+Layers = Annotated[str | None, typer.Option(help="Only these types, with commas, e.g. station,stop.")]
+When = Annotated[
+    str | None,
+    typer.Option("--time", help="When, e.g. 2026-03-01T08:30+01:00; UTC without a zone; else now."),
+]
+
 # -- what is written ---------------------------------------------------------------------------------
 LogFolder = Annotated[
     Path, typer.Argument(help="Folder for the log; made if it is not there.", metavar="OUT")

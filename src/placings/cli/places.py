@@ -9,6 +9,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
+from placings.cli.options import Layers, Near, When
 from placings.cli.places_study import run_places_study
 from placings.cli.printing import print_text
 
@@ -50,15 +51,8 @@ def index_places(
 def search_places(
     index: Annotated[Path, typer.Argument(help="An index, as `placings places index` wrote it.")],
     text: Annotated[str, typer.Argument(help="What to look for; the last word may be a beginning.")],
-    near: Annotated[
-        str | None,
-        typer.Option(
-            "--near", "--focus", help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON"
-        ),
-    ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help="Only these types, with commas, e.g. station,stop.")
-    ] = None,
+    near: Near = None,
+    layers: Layers = None,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -71,10 +65,7 @@ def search_places(
     platform: Annotated[
         str | None, typer.Option(help="Where the user searches, as the log says it, e.g. ios.")
     ] = None,
-    when: Annotated[
-        str | None,
-        typer.Option("--time", help="When, e.g. 2026-03-01T08:30+01:00; UTC without a zone; else now."),
-    ] = None,
+    when: When = None,
     k: Annotated[int, typer.Option("-k", "--hits", min=1, help="Hits at most.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:

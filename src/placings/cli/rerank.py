@@ -12,6 +12,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
+from placings.cli.options import AsJson, Layers, Near, When
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def fit_log(
     ] = True,
     pool: Annotated[int, typer.Option(min=2, help="How many hits of a list are re-ranked.")] = 40,
     seed: Annotated[int, typer.Option(help="Random state.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a re-ranker from a click log of a shop or of places, and keep it.
 
@@ -108,7 +109,7 @@ def evaluate_log(
     ] = False,
     bootstrap: Annotated[int, typer.Option(min=10, help="Samples for intervals.")] = 1000,
     page: Annotated[Path | None, typer.Option(help="Write the result as a page, .html.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare a re-ranker with the engine whose hits it re-ranks, on a log.
 
@@ -154,29 +155,23 @@ def search_engine(
         Path | None,
         typer.Option(help="Hits written down as JSON lines, in place of an engine.", metavar="FILE"),
     ] = None,
-    near: Annotated[
-        str | None,
-        typer.Option(
-            "--near", "--focus", help="Where the user is, in degrees, e.g. 49.01,8.40.", metavar="LAT,LON"
-        ),
-    ] = None,
-    layers: Annotated[str | None, typer.Option(help="Only these types, with commas.")] = None,
+    near: Near = None,
+    layers: Layers = None,
     context: Annotated[
         list[str] | None,
         typer.Option(help="What else is known of the search, as the log calls it.", metavar="NAME=VALUE"),
     ] = None,
-    when: Annotated[
-        str | None,
-        typer.Option("--time", help="When, e.g. 2026-03-01T08:30+01:00; UTC without a zone; else now."),
-    ] = None,
+    when: When = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Hits at most.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:
     """Search an engine and show its hits in the learned order, beside the engine's ranks.
 
-    \b Examples: placings rerank search reranker haupt --engine sqlite:places.db --near 49.01,8.40 placings
-    rerank search reranker "red lamp" --engine "opensearch+http://127.0.0.1:9200/shop?fields=title^3" placings
-    rerank search reranker "red lamp" --hits hits.jsonl --context platform=app
+    \b
+    Examples:
+      placings rerank search reranker haupt --engine sqlite:places.db --near 49.01,8.40
+      placings rerank search reranker lamp --engine "opensearch+http://127.0.0.1:9200/shop?fields=title^3"
+      placings rerank search reranker "red lamp" --hits hits.jsonl --context platform=app
     """
     from placings.cli.searching import parse_context, parse_moment, parse_position, write_lines
     from placings.rerank import HitsFile, Request, load_reranker, open_engine

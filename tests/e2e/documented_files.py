@@ -130,7 +130,11 @@ def write_places(folder: Path) -> None:
         build_index(places, folder / f"{name}.db")
     log = simulate_log(places, SqliteEngine(folder / "places.db"), 400, k=20, random_state=0)
     log.write(folder)
-    log.to_rows(unsuccessful="negatives").to_parquet(folder / "rows.parquet", index=False)
+    rows = log.to_rows(unsuccessful="negatives")
+    for name in ("rows", "test", "later"):
+        rows.to_parquet(folder / f"{name}.parquet", index=False)
+    hits = [{"item_id": "a", "price": 9.5}, {"item_id": "b", "price": 12.0}]
+    (folder / "hits.jsonl").write_text(json.dumps({"query": "red lamp", "hits": hits}) + "\n")
 
 
 def write_imports(folder: Path) -> None:

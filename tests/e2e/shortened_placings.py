@@ -52,11 +52,12 @@ def shorten_tuning() -> None:
 
 
 def shorten_places() -> None:
-    from placings.places import simulation, sources
-    from placings.studies import places_demo, places_settings
+    from placings.places import sources
+    from placings.simulate import places_log
+    from placings.studies import places_demo, places_models
 
-    choose, read = places_settings.choose_settings, sources.read_geonames
-    simulate = simulation.simulate_log
+    choose, read = places_models.choose_settings, sources.read_geonames
+    simulate = places_log.simulate_log
 
     def choose_few(searches: int, **given: Any) -> Any:
         return replace(choose(searches, **given), **STUDY)
@@ -68,12 +69,24 @@ def shorten_places() -> None:
         return simulate(places, engine, min(SEARCHES, searches), **options)
 
     places_demo.SETTINGS = replace(places_demo.SETTINGS, **STUDY)
-    places_settings.choose_settings = choose_few
+    places_models.choose_settings = choose_few
     sources.read_geonames = read_few
-    simulation.simulate_log = simulate_few
+    places_log.simulate_log = simulate_few
+
+
+def shorten_rerank() -> None:
+    from placings.rerank import reranker
+
+    members = reranker.list_members
+
+    def list_few(random_state: int = 0, **options: Any) -> Any:
+        return members(random_state, **{**options, "rounds": 5, "steps": 6})
+
+    reranker.list_members = list_few
 
 
 SHORTEN = {
+    "rerank": (shorten_rerank,),
     "compare": (shorten_tuning,), "tune": (shorten_tuning,),
     "fit": (shorten_networks,), "reproduce": (shorten_networks, shorten_table1),
     "places": (shorten_places, shorten_networks), "demo": (shorten_places, shorten_networks),

@@ -64,16 +64,20 @@ def fit_log(
       placings rerank fit train.parquet --valid valid.parquet --out reranker --no-guard
     """
     from placings.cli.checks import check_folder, check_inputs
+    from placings.core import refuse_other
     from placings.logs import ClickLog
     from placings.rerank import Reranker
 
     chosen = _read_features(features)
     Reranker(features=chosen or "places", ranker=ranker, guard=guard, pool=pool).check_settings()
     check_folder(out)
+    for part in ("model", "reranker"):
+        refuse_other(out / part)
     check_inputs(log, valid)
-    with ClickLog.read(log) as rows:
-        _say(f"reading {log}")
-        held = None if valid is None else ClickLog.read(valid)
+    _say(f"reading {log}")
+    with ExitStack() as stack:
+        rows = stack.enter_context(ClickLog.read(log))
+        held = None if valid is None else stack.enter_context(ClickLog.read(valid))
         if held is None:
             train, held = rows.split(0.8, 0.2, by="time")
         else:

@@ -188,7 +188,7 @@ class Rows:
         given = self._columns[column]
         kind = getattr(getattr(given, "dtype", None), "kind", "O")
         if isinstance(given, np.ndarray | list) or kind in "biuf":
-            array = np.asarray(given)
+            array = _as_array(given, column)
             numbers = array.astype(np.float64) if array.dtype.kind in "biuf" else _as_numbers(given, column)
         else:
             numbers = _as_numbers(given, column)
@@ -312,6 +312,18 @@ def _as_text(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))  # a column of whole numbers with gaps comes as 3.0
     return str(value)
+
+
+def _as_array(values: Any, column: str) -> AnyArray:
+    """The values as an array of one axis; lists and objects are told by the first that is one."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = None
+    if array is not None and array.ndim == 1:
+        return array
+    row, value = next((row, each) for row, each in enumerate(values) if isinstance(each, list | tuple | dict))
+    raise BadInput(f"column {column!r} must be numbers. Got {value!r} at row {row}. Write one number a row.")
 
 
 def _as_numbers(column: Any, name: str) -> Floats:

@@ -233,7 +233,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         known = {**asked.context}
         if "time" not in known or _is_known(known["time"]):
             known["time"] = read_time(known.get("time"))
-        items = [{"position": place, **item} for place, item in enumerate(asked.items, 1)]
+        items = [_place_item(item, place) for place, item in enumerate(asked.items, 1)]
         if self.clicks_:
             items = [{PAST: float(self.clicks_.get(str(item.get("item_id")), 0)), **item} for item in items]
         scores = self._score_list(known, items)
@@ -281,7 +281,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     # -- a log -------------------------------------------------------------------------------------
 
     def score(self, log: ClickLog | pd.DataFrame, *, live: bool = False) -> Floats:
-        """Scores of a log's rows `[rows]`, in the order of `ClickLog.rows`; higher is better.
+        """Scores of a log's rows `[rows]`, in their order (that of `ClickLog.rows`); higher is better.
 
         `live=True` asks search by search, each a request with what is known when people search: the columns
         of the search, and every field of its items. Labels and what else a join makes of later events are not
@@ -289,8 +289,13 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """
         self._need_fit()
         rows = log.rows if isinstance(log, ClickLog) else log
-        if live:
-            return self._ask_live(rows)
+        grouped = _group_searches(rows)
+        found = np.empty(len(rows), dtype=np.float64)
+        found[grouped] = (self._ask_live if live else self._score_rows)(rows.iloc[grouped])
+        return found
+
+    def _score_rows(self, rows: pd.DataFrame) -> Floats:
+        """Scores of rows that stand search by search."""
         if self.clicks_ and PAST not in rows:
             rows = rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), self.clicks_)})
         data = self.features_.to_ranking(rows, "label" if "label" in rows else None)
@@ -319,7 +324,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """
         self._need_fit()
         frame = _as_log(log).rows
-        rows = frame[frame["position"] <= self.pool].reset_index(drop=True)
+        rows = frame[frame["position"] <= self.pool]
+        rows = rows.iloc[_group_searches(rows)].reset_index(drop=True)
+        sizes = rows.groupby("search_id", sort=False)["label"].agg(["size", "max"])
+        if not ((sizes["size"] >= 2) & (sizes["max"] > 0)).any():
+            raise BadInput("a log is judged by its clicks. Got no list of two items or more with one.")
         scores = {
             ENGINE: -rows["position"].to_numpy(dtype=np.float64),
             OURS: self.score(rows, live=live),
@@ -429,6 +438,10 @@ def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
     """
     pandas = need_library("pandas", "a re-ranker")
     frame = order_rows(rows)
+    if (unknown := int(frame["position"].isna().sum())) > 0:
+        raise BadInput(
+            f"a re-ranker learns from positions. Got {unknown:,} of {len(frame):,} rows without one."
+        )
     lists = frame[frame["position"] <= pool]
     lists = lists[lists.groupby("search_id", sort=False)["item_id"].transform("size") >= 2]
     clicked = lists.groupby("search_id", sort=False)["label"].transform("max") > 0
@@ -444,6 +457,8 @@ def list_requests(rows: pd.DataFrame) -> list[Request]:
     context = [name for name in rows.columns if name in SEARCH]
     fields = [name for name in rows.columns if name not in SEARCH and name not in UNSEEN]
     contexts: list[Any] = rows[context].iloc[offsets[:-1]].to_dict("records")
+    if "time" not in context:  # a log that tells no time: unknown, not now
+        contexts = [{**known, "time": None} for known in contexts]
     items: list[Any] = rows[fields].to_dict("records")
     return [
         Request(known, items[start:stop])
@@ -518,6 +533,19 @@ def _ask_sample(reranker: Reranker, path: Path, told: Any) -> None:
 
 def _as_log(log: ClickLog | pd.DataFrame) -> ClickLog:
     return log if isinstance(log, ClickLog) else ClickLog(log)
+
+
+def _group_searches(rows: pd.DataFrame) -> Ints:
+    """The rows' places with those of a search together, by first appearance; each search in its own order."""
+    pandas = need_library("pandas", "a re-ranker")
+    codes: Ints = pandas.factorize(rows["search_id"], use_na_sentinel=False)[0]
+    return np.argsort(codes, kind="stable")
+
+
+def _place_item(item: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """An item with its position: what it says, or its place in the list where it says none."""
+    told = item.get("position")
+    return {**item, "position": place if told is None or told != told else told}
 
 
 def _is_known(value: Any) -> bool:

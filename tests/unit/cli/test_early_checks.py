@@ -132,6 +132,7 @@ CASES = [
     (["log", "simulate-shop", NO], "OUT: nothing can be written"),
     (["rerank", "fit", GONE, "--out", "o", "--ranker", "rigde"], "no ranker 'rigde'; did you mean 'ridge'"),
     (["rerank", "fit", GONE, "--out", "o", "--features", "shoes"], "no features 'shoes'"),
+    (["rerank", "fit", GONE, "--out", "other"], "exists and is not a bundle"),
     (["rerank", "fit", GONE, "--out", NO], "--out: nothing can be written"),
     (["rerank", "fit", GONE, "--out", "o"], f"{GONE}: no such file"),
     (["rerank", "evaluate", "nomodel", GONE, "--metrics", "ndgc"], "no metric 'ndgc'"),

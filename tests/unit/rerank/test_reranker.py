@@ -287,3 +287,38 @@ def test_a_folder_above_or_without_a_re_ranker_is_told(plain: Reranker, tmp_path
         load_reranker(tmp_path / "study")
     with pytest.raises(BadBundle, match="holds no re-ranker: a folder with the folders model and reranker"):
         load_reranker(tmp_path)
+
+
+def test_rows_in_any_order_get_the_scores_of_their_searches(plain: Reranker, rows: Any) -> None:
+    shuffled = rows.sample(frac=1.0, random_state=0)
+    for live in (False, True):
+        expected = pd.Series(plain.score(rows, live=live), index=rows.index).loc[shuffled.index]
+        np.testing.assert_allclose(plain.score(shuffled, live=live), expected, rtol=1e-9)
+    assert expected.nunique() > 100
+
+
+def test_a_log_without_times_is_of_an_unknown_time_not_of_now(rows: Any) -> None:
+    features = place_features().fit(rows)
+    clocked = Reranker(features, LinearRanker().fit(features.to_ranking(rows)))
+    assert any(name.startswith("hour") for name in features.names)
+    bare = rows.drop(columns="time")
+    np.testing.assert_allclose(clocked.score(bare, live=True), clocked.score(bare), rtol=1e-9)
+
+
+def test_odd_items_are_told_or_have_their_place(plain: Reranker) -> None:
+    first, second = (hit.item for hit in find_hits()[:2])
+    for odd in (None, float("nan")):
+        found = plain.rerank({"context": {"query": "a"}, "items": [{**first, "position": odd}, second]})
+        whole = plain.rerank({"context": {"query": "a"}, "items": [{**first, "position": 1}, second]})
+        assert found.order.tolist() == whole.order.tolist()
+    with pytest.raises(BadInput, match=r"column 'weight' must be numbers. Got \[1\] at row 0"):
+        plain.rerank({"items": [{**first, "weight": [1]}, second]})
+
+
+def test_logs_that_say_nothing_are_refused(plain: Reranker, rows: Any) -> None:
+    for log in (rows.iloc[:0], rows[rows["position"] == 1], rows.assign(label=0.0)):
+        with pytest.raises(BadInput, match="judged by its clicks. Got no list of two items or more"):
+            plain.evaluate(log)
+    lacking = rows.assign(position=rows["position"].astype(float).where(rows.index != 3))
+    with pytest.raises(BadInput, match="learns from positions. Got 1 of"):
+        Reranker(ranker="ridge").fit(lacking, valid=rows)

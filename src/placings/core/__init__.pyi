@@ -11,6 +11,7 @@ from .arrays import as_vector as as_vector
 from .bundle import MANIFEST as MANIFEST
 from .bundle import Bundle as Bundle
 from .bundle import read_bundle as read_bundle
+from .bundle import read_settled as read_settled
 from .bundle import refuse_other as refuse_other
 from .bundle import write_bundle as write_bundle
 from .cells import digest_array as digest_array
@@ -41,6 +42,8 @@ from .errors import find_warning as find_warning
 from .errors import option as option
 from .errors import say_flags as say_flags
 from .errors import setting as setting
+from .escaping import escape_line as escape_line
+from .escaping import escape_text as escape_text
 from .folding import KEPT as KEPT
 from .folding import drop_brackets as drop_brackets
 from .folding import fold_letters as fold_letters
@@ -55,7 +58,15 @@ from .great_circle import measure_km as measure_km
 from .late import LATE as LATE
 from .late import find_late as find_late
 from .late import make_features as make_features
+from .leftovers import hold_part as hold_part
+from .leftovers import swap_folder as swap_folder
+from .leftovers import sync_file as sync_file
+from .leftovers import sync_folder as sync_folder
 from .libraries import need_library as need_library
+from .limits import OverLimit as OverLimit
+from .limits import check_limit as check_limit
+from .limits import find_limit as find_limit
+from .limits import say_limit as say_limit
 from .moved import keep_old_names as keep_old_names
 from .moved import take_renamed as take_renamed
 from .progress import show_progress as show_progress
@@ -99,6 +110,11 @@ from .tables import format_p as format_p
 from .tables import plain_value as plain_value
 from .tables import render_grid as render_grid
 from .tables import write_json as write_json
+from .texts import parse_json as parse_json
+from .texts import parse_yaml as parse_yaml
+from .texts import read_config_text as read_config_text
+from .texts import read_json as read_json
+from .texts import read_yaml as read_yaml
 from .threads import count_threads as count_threads
 from .threads import map_in_order as map_in_order
 from .times import as_utc as as_utc

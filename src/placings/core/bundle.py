@@ -17,20 +17,24 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from placings.core.errors import BadBundle, BadInput
+from placings.core.errors import BadBundle, BadFile, BadInput
+from placings.core.leftovers import find_old, hold_part, swap_folder
+from placings.core.limits import find_limit, say_limit
+from placings.core.texts import parse_json
 
 KIND = "placings-bundle"
 VERSION = 1
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 4 << 20
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+MOST_TRIES = 200  # readings of a folder that is replaced all the while
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -61,17 +65,13 @@ def write_bundle(path: str | Path, facts: Mapping[str, Any], files: Mapping[str,
             f"the manifest must stay under {LARGEST_MANIFEST >> 20} MiB. Got {len(text) >> 20} MiB."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
-        part.chmod(0o755)
+    with hold_part(path, folder=True) as part:
         for name, content in {**files, MANIFEST: text}.items():
             with open(part / name, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        _swap(part, path)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        swap_folder(part, path)
     return hashlib.sha256(text).hexdigest()
 
 
@@ -84,22 +84,53 @@ def refuse_other(path: Path) -> None:
 def read_bundle(path: str | Path, *, digest: str | None = None) -> Bundle:
     """Read and check a bundle; whatever is not as the manifest says is refused by name.
 
-    With `digest` (what `write_bundle` returned) the manifest itself must be the one that was written.
+    With `digest` (what `write_bundle` returned) the manifest itself must be the one that was written. While
+    another process replaces the bundle, the old one or the new one is read, never a mixture.
     """
     path = Path(path)
+    return read_settled(path, lambda place: _read_once(place, path, digest))
+
+
+def read_settled(path: Path, read: Callable[[Path], Result]) -> Result:
+    """What `read` makes of a folder that others may replace meanwhile; it is given the folder's place.
+
+    A failure counts only if the folder is still the one that was there at the start. Where nothing stands
+    because a writer was killed between two steps, the place is that of the folder it was about to replace.
+    """
+    for _ in range(MOST_TRIES):
+        before = _identify(path)
+        place = path if before is not None else find_old(path) or path
+        try:
+            return read(place)
+        except (BadFile, OSError):
+            if before == _identify(path) and place.exists() == (place != path or before is not None):
+                raise
+    raise BadBundle(path, "was replaced again and again while it was read. Try again later.")
+
+
+def _identify(path: Path) -> tuple[int, int, int] | None:
+    """What tells a folder from the one that replaces it; None if nothing is there."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_mtime_ns
+
+
+def _read_once(path: Path, name: Path, digest: str | None) -> Bundle:
     text = _read_manifest(path)
     found = hashlib.sha256(text).hexdigest()
     if digest is not None and found != digest.lower():
-        raise BadBundle(path, f"has digest {found}, not {digest}. It is not the bundle that was pinned.")
+        raise BadBundle(name, f"has digest {found}, not {digest}. It is not the bundle that was pinned.")
     manifest = _parse_manifest(path, text)
     listed = manifest["files"]
     there = {child.name for child in path.iterdir()} - {MANIFEST}
     if strange := sorted(there - set(listed)):
         raise BadBundle(path / strange[0], "is not part of the bundle. Remove it, or fetch the bundle again.")
     files = {}
-    for name, facts in listed.items():
-        files[name] = _read_file(path / name, facts)
-    return Bundle(path, manifest, files, found)
+    for each, facts in listed.items():
+        files[each] = _read_file(path / each, facts)
+    return Bundle(name, manifest, files, found)
 
 
 def _read_manifest(path: Path) -> bytes:
@@ -114,8 +145,8 @@ def _read_manifest(path: Path) -> bytes:
 def _parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
     file = path / MANIFEST
     try:
-        manifest = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        manifest = parse_json(text)
+    except ValueError as error:
         raise BadBundle(file, f"is damaged ({error}). Fetch the bundle again.") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
         raise BadBundle(file, "belongs to something else than placings.")
@@ -130,9 +161,19 @@ def _parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
     if seal != _seal(manifest):
         raise BadBundle(file, "was changed after it was written. Fetch the bundle again.")
     files = manifest.get("files")
-    if not isinstance(files, dict) or not all(NAME.fullmatch(name) and name != MANIFEST for name in files):
+    if not isinstance(files, dict) or not all(_is_listed(name, facts) for name, facts in files.items()):
         raise BadBundle(file, "lists files that no bundle has.")
+    total = sum(facts["bytes"] for facts in files.values())
+    if total > find_limit("model"):
+        raise BadBundle(file, say_limit("model", total))
     return manifest
+
+
+def _is_listed(name: str, facts: Any) -> bool:
+    if not NAME.fullmatch(name) or name == MANIFEST or not isinstance(facts, dict):
+        return False
+    size = facts.get("bytes")
+    return type(size) is int and size >= 0 and isinstance(facts.get("sha256"), str)
 
 
 def _read_file(file: Path, facts: Mapping[str, Any]) -> bytes:
@@ -160,20 +201,3 @@ def _as_json(value: Any) -> bytes:
 
 def _seal(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(_as_json(dict(manifest))).hexdigest()
-
-
-def _swap(part: Path, path: Path) -> None:
-    """Put the new folder where the old one is; a reader sees one of the two."""
-    if not path.exists():
-        part.rename(path)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-    try:
-        path.rename(old / "bundle")
-        try:
-            part.rename(path)
-        except OSError:
-            (old / "bundle").rename(path)
-            raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,9 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from placings.core.errors import BadFile, TruncatedFile
+from placings.core.leftovers import hold_part, sync_file, sync_folder
+from placings.core.limits import find_limit, say_limit
 
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = (".gz", ".zst")
+FREELY_UNPACKED = 256 << 20  # bytes; the limit on what a packed file may become counts from here
 
 
 def find_compression(path: Path) -> str | None:
@@ -48,12 +53,15 @@ def iterate_blocks(path: Path, size: int, on_bytes: Callable[[int], object] | No
     lines = 0
     with open(path, "rb") as raw:
         try:
-            for block in _cut_at_lines(_decompress(raw, codec), size):
+            for block in _cut_at_lines(_read_bounded(path, raw, codec), size):
                 if on_bytes is not None:
                     on_bytes(raw.tell())
                 if codec is not None:
                     lines += block.count(b"\n")
                 yield block
+        except _LongLine:
+            where = f"after about {lines:,} lines, " if lines else ""
+            raise BadFile(path, f"{where}{say_limit('line')}") from None
         except (OSError, EOFError, zlib.error) as error:
             if codec is None:
                 raise BadFile(path, f"cannot be read: {error}.") from error
@@ -80,13 +88,41 @@ def _decompress(raw: IO[bytes], codec: str | None) -> Any:
     return pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec)
 
 
-def _cut_at_lines(stream: Any, size: int) -> Iterator[bytes]:
+class _LongLine(Exception):
+    """A line is longer than the limit."""
+
+
+def _read_bounded(path: Path, raw: IO[bytes], codec: str | None) -> Callable[[int], bytes]:
+    """A function that reads on; a packed file that grows too much is refused on the way."""
+    stream = _decompress(raw, codec)
+    if codec is None:
+        return lambda size: bytes(stream.read(size))
+    most = FREELY_UNPACKED + find_limit("unpacked") * path.stat().st_size
+    total = 0
+
+    def read_on(size: int) -> bytes:
+        nonlocal total
+        chunk = bytes(stream.read(size))
+        total += len(chunk)
+        if total > most:
+            raise BadFile(path, say_limit("unpacked"))
+        return chunk
+
+    return read_on
+
+
+def _cut_at_lines(read_on: Callable[[int], bytes], size: int) -> Iterator[bytes]:
     rest: list[bytes] = []
-    while chunk := stream.read(size):
+    longest, held = find_limit("line"), 0
+    while chunk := read_on(size):
         cut = chunk.rfind(b"\n") + 1
         if cut == 0:
             rest.append(chunk)
+            held += len(chunk)
+            if held > longest:
+                raise _LongLine
             continue
+        held = len(chunk) - cut
         yield b"".join([*rest, chunk[:cut]])
         rest = [chunk[cut:]] if cut < len(chunk) else []
     if rest:
@@ -95,27 +131,43 @@ def _cut_at_lines(stream: Any, size: int) -> Iterator[bytes]:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder that becomes `path` when all went well, and vanishes when not."""
+    """A temporary path in the same folder that becomes `path` when all went well, and vanishes when not.
+
+    A link is followed, and a file keeps its permissions. A pipe or a device gets the bytes at the end.
+    """
+    if path.is_dir():
+        raise BadFile(path, "is a folder. Name a file to write.")
+    if _is_stream(path):
+        with _write_through(path) as temporary:
+            yield temporary
+        return
+    path = path.resolve() if path.is_symlink() else path
     if not path.parent.is_dir():
         raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with hold_part(path) as temporary:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        if path.exists():
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        sync_file(temporary)
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path, links followed, leads to something that is there and neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextmanager
+def _write_through(path: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="placings-") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        with open(temporary, "rb") as source, open(path, "wb") as target:
+            shutil.copyfileobj(source, target)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that others see it whole or not at all."""
     with write_atomically(path) as part:
         part.write_text(text, encoding="utf-8")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

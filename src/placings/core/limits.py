@@ -1,0 +1,82 @@
+"""What is refused because of its size: every limit in one place, and one sentence for every refusal.
+
+A file of a few bytes can ask for gigabytes: a feature id, a packed line, a nested list. Each limit is far
+above what real data hold, and a refusal names the environment variable that raises it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from placings.core.errors import BadInput
+
+VARIABLE = "PLACINGS_LIMIT_"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The largest number that is let through, and how a refusal says what was larger."""
+
+    most: int
+    what: str
+
+
+LIMITS = {
+    "line": Limit(64 << 20, "a line of {got} bytes"),
+    "unpacked": Limit(500, "a compressed file that becomes {got} times as large"),
+    "feature": Limit(1_000_000, "feature number {got}"),
+    "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
+    "depth": Limit(64, "values nested {got} deep"),
+    "config": Limit(4 << 20, "a file of {got} bytes"),
+    "text": Limit(512, "a text of {got} letters"),  # what is longer is cut there, not refused
+    "k": Limit(10_000, "a list of {got} results"),
+    "body": Limit(32 << 20, "a body of {got} bytes"),
+    "model": Limit(8 << 30, "a model of {got} bytes"),
+    "jobs": Limit(512, "{got} workers"),
+}
+
+
+class OverLimit(BadInput):
+    """Something is larger than its limit; the message names the limit and how to raise it."""
+
+    def __init__(self, name: str, got: int | None = None, where: str = "") -> None:
+        self.name = name
+        super().__init__(f"{where}: {say_limit(name, got)}" if where else say_limit(name, got))
+
+
+def find_limit(name: str) -> int:
+    """A limit: its default, or what the environment says, as in `PLACINGS_LIMIT_FEATURE=5000000`.
+
+    >>> find_limit("depth")
+    64
+    """
+    variable = VARIABLE + name.upper()
+    chosen = os.environ.get(variable, "").strip()
+    if not chosen:
+        return LIMITS[name].most
+    try:
+        most = int(chosen)
+    except ValueError:
+        most = 0
+    if most < 1:
+        raise BadInput(f"{variable} must be a whole number, 1 or more. Got {chosen!r}.")
+    return most
+
+
+def say_limit(name: str, got: int | None = None) -> str:
+    """Why something was refused; without `got` it is only known to be more than the limit.
+
+    >>> print(say_limit("feature", 1_000_000_000))
+    feature number 1,000,000,000 is over the limit of 1,000,000. If it is right, set PLACINGS_LIMIT_FEATURE.
+    """
+    most = find_limit(name)
+    what = LIMITS[name].what.format(got=f"more than {most:,}" if got is None else f"{got:,}")
+    verb = "are" if LIMITS[name].what.split()[-1] in ("workers",) or what.startswith("values") else "is"
+    return f"{what} {verb} over the limit of {most:,}. If it is right, set {VARIABLE}{name.upper()}."
+
+
+def check_limit(name: str, got: int, where: str = "") -> None:
+    """Refuse what is larger than the limit; `where` begins the message."""
+    if got > find_limit(name):
+        raise OverLimit(name, got, where)

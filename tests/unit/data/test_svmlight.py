@@ -129,7 +129,7 @@ GOOD = "1 qid:1 1:1\n"
         ("1 qid:1 7", "but found '7'"),
         ("1 qid:1 -3:1", "but found '-3:1'"),
         ("1,2,3", "the label is '1,2,3'"),
-        ("1 qid:1 99999999999:1", "the feature id in '99999999999:1' is above"),
+        ("1 qid:1 99999999999:1", "feature number 99,999,999,999 is over the limit of 1,048,576"),
         ("1 qid:1 qid:2 1:1", "a second qid"),
         ("1 qid: 1:1", "qid: stands without a value"),
         ("1 qid:1 2:1 2:3", "feature 2 is given twice"),

@@ -28,6 +28,8 @@ from placings.core import (
 from placings.data.ranking import RankingData
 
 LARGEST = float(np.finfo(np.float32).max)
+WHITESPACE = " \t\n\r\x0b\x0c"
+MOST_DIGITS = 18  # of a rank
 Listing = list[tuple[int, str, float]]  # rank, document, score
 
 
@@ -122,12 +124,9 @@ def _read_run(path: Path) -> dict[str, Listing]:
     seen: set[tuple[str, str]] = set()
     for line, words in _read_lines(path, "qid Q0 docid rank score tag", (5, 6)):
         qid, _, document, place, text = words[:5]
-        try:
-            rank = int(place)
-        except ValueError:
-            raise BadFile(
-                path, f"the rank is {place!r}, not a whole number. Mend the line.", line=line
-            ) from None
+        if not _is_rank(place):
+            raise BadFile(path, f"the rank is {place[:40]!r}, not a whole number. Mend the line.", line=line)
+        rank = int(place)
         score = _as_number(path, line, text, "the score")
         if (qid, document) in seen:
             raise BadFile(path, f"query {qid!r} lists {document!r} twice. Keep one of the lines.", line=line)
@@ -142,8 +141,11 @@ def _read_lines(path: Path, layout: str, counts: tuple[int, ...]) -> Iterator[tu
     for block in iterate_blocks(path, 1 << 22):
         for raw in block.split(b"\n")[:-1]:  # a block ends in a newline
             line += 1
+            if line == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
             try:
-                words = raw.decode().split()
+                # as bytes: text would be cut at spaces that are part of an id for trec_eval
+                words = [word.decode() for word in raw.split()]
             except UnicodeDecodeError:
                 raise BadFile(
                     path, f"{raw[:40]!r} is not UTF-8. Convert the file first.", line=line
@@ -161,12 +163,17 @@ def _read_lines(path: Path, layout: str, counts: tuple[int, ...]) -> Iterator[tu
 
 def _as_number(path: Path, line: int, text: str, what: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if text.isascii() and "_" not in text else math.nan  # as only Python reads them
     except ValueError:
         value = math.nan
     if not abs(value) <= LARGEST:
-        raise BadFile(path, f"{what} is {text!r}, not a finite float32. Mend the line.", line=line)
+        raise BadFile(path, f"{what} is {text[:40]!r}, not a finite float32. Mend the line.", line=line)
     return value
+
+
+def _is_rank(word: str) -> bool:
+    digits = word[1:] if word[0] in "+-" else word
+    return word.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
 
 
 def _order_rows(rows: Listing) -> bool:
@@ -233,7 +240,7 @@ def _build(
 
 def _as_word(value: Any, what: str) -> str:
     word = str(value)
-    if not word or len(word.split()) != 1 or word != word.strip():
+    if not word or any(space in word for space in WHITESPACE):
         raise BadInput(f"a run separates its columns by spaces, so {what} must hold none. Got {word!r}.")
     return word
 

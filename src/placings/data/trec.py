@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ from placings.core import (
 from placings.data.ranking import RankingData
 
 LARGEST = float(np.finfo(np.float32).max)
+MARK = b"\xef\xbb\xbf"  # the byte order mark that some exports put first
+OTHER_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 WHITESPACE = " \t\n\r\x0b\x0c"
 MOST_DIGITS = 18  # of a rank
 Listing = list[tuple[int, str, float]]  # rank, document, score
@@ -139,17 +142,8 @@ def _read_lines(path: Path, layout: str, counts: tuple[int, ...]) -> Iterator[tu
     line = 0
     found = False
     for block in iterate_blocks(path, 1 << 22):
-        for raw in block.split(b"\n")[:-1]:  # a block ends in a newline
+        for words in _split_lines(path, block.removeprefix(MARK) if line == 0 else block, line):
             line += 1
-            if line == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            try:
-                # as bytes: text would be cut at spaces that are part of an id for trec_eval
-                words = [word.decode() for word in raw.split()]
-            except UnicodeDecodeError:
-                raise BadFile(
-                    path, f"{raw[:40]!r} is not UTF-8. Convert the file first.", line=line
-                ) from None
             if not words:
                 continue
             if len(words) not in counts:
@@ -159,6 +153,22 @@ def _read_lines(path: Path, layout: str, counts: tuple[int, ...]) -> Iterator[tu
             yield line, words
     if not found:
         raise EmptyFile(path, f"has no lines. Each line is '{layout}'.")
+
+
+def _split_lines(path: Path, block: bytes, before: int) -> Iterator[list[str]]:
+    """The words of each line; spaces are those of ASCII, as for trec_eval: others are part of an id."""
+    try:
+        text = block.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and OTHER_SPACES.search(text) is None:
+        yield from (line.split() for line in text.split("\n")[:-1])  # a block ends in a newline
+        return
+    for line, raw in enumerate(block.split(b"\n")[:-1], before + 1):
+        try:
+            yield [word.decode() for word in raw.split()]
+        except UnicodeDecodeError:
+            raise BadFile(path, f"{raw[:40]!r} is not UTF-8. Convert the file first.", line=line) from None
 
 
 def _as_number(path: Path, line: int, text: str, what: str) -> float:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from placings.core.errors import BadFile, BadInput, EmptyFile, Joined, PlacingsWarning, TruncatedFile
+from placings.core.limits import OverLimit
 from placings.data import svmlight
 from placings.data.ranking import RankingData
 from placings.data.reading import read

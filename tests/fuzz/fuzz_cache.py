@@ -1,4 +1,4 @@
-"""Damaged cache entries: bits flipped, files cut, deleted or exchanged, JSON rewritten; the data stay the same."""
+"""Damaged cache entries (bits flipped, files cut or exchanged, JSON rewritten): the data stay the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,26 @@ import numpy as np
 from placings.data import RankingData, cache, list_entries, prune_entries, read
 
 DENSE = "2 qid:7 1:0.5 2:3 #docid = A\n0 qid:7 1:1 2:nan\n1 qid:9 1:2 2:2.5 #docid = B\n1 qid:é 2:1\n"
-VALUES = [None, True, -1, 0, 1, 3, 10**30, 1.5, float("nan"), "", "x", "../../x", [], {}, [[]], [1], ["a", "b"], "X.npy"]
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    10**30,
+    1.5,
+    float("nan"),
+    "",
+    "x",
+    "../../x",
+    [],
+    {},
+    [[]],
+    [1],
+    ["a", "b"],
+    "X.npy",
+]
 
 
 def make(source: random.Random, folder: Path) -> Path:
@@ -53,7 +72,23 @@ def check(path: Path) -> None:
 def damage(source: random.Random, entry: Path) -> bool:
     """Do something to an entry; False if its seal was made to fit again."""
     file = source.choice(sorted(entry.iterdir()))
-    kind = source.choice(["flip", "flip", "flip", "cut", "grow", "delete", "swap", "json", "json", "reseal", "reseal", "stray", "folder"])
+    kind = source.choice(
+        [
+            "flip",
+            "flip",
+            "flip",
+            "cut",
+            "grow",
+            "delete",
+            "swap",
+            "json",
+            "json",
+            "reseal",
+            "reseal",
+            "stray",
+            "folder",
+        ]
+    )
     content = bytearray(file.read_bytes())
     if kind == "flip":
         for _ in range(source.choice([1, 1, 2, 8])):

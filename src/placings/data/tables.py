@@ -561,9 +561,7 @@ def _as_texts(column: pa.ChunkedArray, name: str, source: str) -> AnyArray:
         texts.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         odd = "that is not UTF-8" if "UTF8" in str(error) else f"of {column.type}"
-        raise BadInput(
-            f"{source}: column {name!r} must be numbers or text. Got a column {odd}."
-        ) from error
+        raise BadInput(f"{source}: column {name!r} must be numbers or text. Got a column {odd}.") from error
     coded = pa.chunked_array([texts]) if isinstance(texts, pa.Array) else texts
     coded = pa.concat_arrays(coded.chunks).dictionary_encode()
     distinct = np.empty(len(coded.dictionary) + 1, dtype=object)
@@ -792,7 +790,6 @@ def read_csv(
     The delimiter is a tab for .tsv, else the one of `, tab ; |` that the header holds most often. Fields
     equal to one of `missing` are missing values, also in text columns.
     """
-    import pyarrow.csv as csv
 
     path = Path(path)
     check_file(path)

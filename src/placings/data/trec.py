@@ -127,7 +127,8 @@ def _read_run(path: Path) -> dict[str, Listing]:
     seen: set[tuple[str, str]] = set()
     for line, words in _read_lines(path, "qid Q0 docid rank score tag", (5, 6)):
         qid, _, document, place, text = words[:5]
-        if not _is_rank(place):
+        plain = place.isdigit() and place.isascii() and len(place) <= MOST_DIGITS
+        if not plain and not _is_signed(place):
             raise BadFile(path, f"the rank is {place[:40]!r}, not a whole number. Mend the line.", line=line)
         rank = int(place)
         score = _as_number(path, line, text, "the score")
@@ -181,9 +182,9 @@ def _as_number(path: Path, line: int, text: str, what: str) -> float:
     return value
 
 
-def _is_rank(word: str) -> bool:
-    digits = word[1:] if word[0] in "+-" else word
-    return word.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
+def _is_signed(word: str) -> bool:
+    digits = word[1:]
+    return word[0] in "+-" and word.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
 
 
 def _order_rows(rows: Listing) -> bool:

@@ -62,9 +62,13 @@ def rank(values: object) -> RankingData:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.txt"])
-def test_ids_that_differ_as_written_stay_two_queries(pair: tuple[str, str], name: str, tmp_path: Path) -> None:
+def test_ids_that_differ_as_written_stay_two_queries(
+    pair: tuple[str, str], name: str, tmp_path: Path
+) -> None:
     mark = "\t" if name.endswith("tsv") else ","
-    table = "\n".join(mark.join(row) for row in (("qid", "label", "x"), (pair[0], "0", "1"), (pair[1], "1", "2")))
+    table = "\n".join(
+        mark.join(row) for row in (("qid", "label", "x"), (pair[0], "0", "1"), (pair[1], "1", "2"))
+    )
     text = f"0 qid:{pair[0]} 1:1\n1 qid:{pair[1]} 1:2\n"
     (tmp_path / name).write_text(text if name.endswith("txt") else table + "\n")
     options = {} if name.endswith("txt") else {"qid": "qid", "label": "label"}

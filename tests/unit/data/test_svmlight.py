@@ -281,7 +281,9 @@ def test_group_sizes_beyond_all_rows_are_refused_with_their_line(tmp_path: Path,
     # 2 · (2^63 − 1) + 6 is 4 as int64: the sizes of the four rows, and a crash
     path = write_lines(tmp_path, "1 1:1\n" * 4, "rank.train")
     write_lines(tmp_path, f"0\n9223372036854775807\n9223372036854775807\n{last}\n", "rank.train.query")
-    with pytest.raises(BadFile, match="query:2: a query of 9223372036854775807 rows is too large: rank.train has 4"):
+    with pytest.raises(
+        BadFile, match="query:2: a query of 9223372036854775807 rows is too large: rank.train has 4"
+    ):
         read_svmlight(path)
     write_lines(tmp_path, f"1\n{last}\n", "rank.train.query")
     with pytest.raises(BadFile, match="rank.train.query"):
@@ -301,8 +303,8 @@ def test_a_feature_number_over_the_limit_is_refused_before_room_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_lines(tmp_path, GOOD + "1 qid:1 1000000000:1\n")
-    limit = "feature number 1,000,000,000 is over the limit of 1,048,576. If it is right, set PLACINGS_LIMIT_FEATURE"
-    with pytest.raises(BadFile, match=f"rows.txt:2: {limit}"):
+    limit = "feature number 1,000,000,000 is over the limit of 1,048,576"
+    with pytest.raises(BadFile, match=f"rows.txt:2: {limit}. If it is right, set PLACINGS_LIMIT_FEATURE"):
         read_svmlight(path)
     with pytest.raises(BadInput, match="n_features: feature number 1,000,000,000,000 is over the limit"):
         read_svmlight(write_lines(tmp_path, GOOD), n_features=10**12)
@@ -319,14 +321,18 @@ def test_a_dense_matrix_over_the_limit_of_cells_is_refused(
     path = write_lines(tmp_path, "1 qid:1\n" * 99 + "1 qid:1 100000:1\n")  # 100 rows of 100,000
     monkeypatch.setenv("PLACINGS_LIMIT_CELLS", "9999999")
     assert read_svmlight(path).is_sparse
-    with pytest.raises(OverLimit, match="rows.txt: a matrix of 10,000,000 cells is over the limit of 9,999,999"):
+    with pytest.raises(
+        OverLimit, match="rows.txt: a matrix of 10,000,000 cells is over the limit of 9,999,999"
+    ):
         read_svmlight(path, sparse=False)
 
 
 def test_short_rows_with_one_high_number_are_kept_sparse_where_they_would_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write_lines(tmp_path, "1 qid:1\n" * 99 + "1 qid:1 64:1\n")  # 813 bytes; dense 100 · 64 · 4 = 25,600
+    path = write_lines(
+        tmp_path, "1 qid:1\n" * 99 + "1 qid:1 64:1\n"
+    )  # 813 bytes; dense 100 · 64 · 4 = 25,600
     assert not read_svmlight(path).is_sparse
     monkeypatch.setattr(svmlight, "LARGE", 20_000)
     assert read_svmlight(path).is_sparse
@@ -341,7 +347,9 @@ def test_room_is_made_for_what_a_packed_file_can_hold(tmp_path: Path) -> None:
     assert store.slabs[0].array.nbytes <= svmlight.SLAB
 
 
-def test_a_packed_file_that_grows_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_file_that_grows_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from placings.core import streams
 
     monkeypatch.setattr(streams, "FREELY_UNPACKED", 1000)

@@ -43,7 +43,8 @@ COMMENTS = [
     b"#\xe9",
     b"#a=b",
 ]
-PIECES = [b"\n", b"\r\n", b"\r", b" ", b"\t", b"#", b":", b"qid:", b"\x00", b"\x0b", b"\xef\xbb\xbf", b"\xff", b"1:1",
+PIECES = [b"\n", b"\r\n", b"\r", b" ", b"\t", b"#", b":", b"qid:", b"\x00", b"\x0b", b"\xef\xbb\xbf",
+    b"\xff", b"1:1",
     b"-",
           b"e", b".", b"\x85", b"\xe2\x80\xa8", b"9" * 30]  # fmt: skip
 

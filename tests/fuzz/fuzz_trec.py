@@ -181,6 +181,8 @@ def check_table(path: Path) -> Exception | None:
     except (BadFile, BadInput) as error:
         return error
     text = (path / "scores.csv").read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
+    if text.split("\n")[0].strip() != "qid,item,score":
+        return None  # without these columns scores go by place
     rows = {(row[0], row[1]): row[2] for row in csv.reader(io.StringIO(text, newline="")) if len(row) == 3}
     items = data.items.tolist() if data.items is not None else []
     for place, (qid, item) in enumerate(zip(data.qid.tolist(), items, strict=True)):

@@ -25,7 +25,7 @@ class Limit:
 LIMITS = {
     "line": Limit(64 << 20, "a line of {got} bytes"),
     "unpacked": Limit(500, "a compressed file that becomes {got} times as large"),
-    "feature": Limit(1_000_000, "feature number {got}"),
+    "feature": Limit(1 << 20, "feature number {got}"),  # as many as features are usually hashed to
     "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
     "depth": Limit(64, "values nested {got} deep"),
     "config": Limit(4 << 20, "a file of {got} bytes"),
@@ -68,7 +68,7 @@ def say_limit(name: str, got: int | None = None) -> str:
     """Why something was refused; without `got` it is only known to be more than the limit.
 
     >>> print(say_limit("feature", 1_000_000_000))
-    feature number 1,000,000,000 is over the limit of 1,000,000. If it is right, set PLACINGS_LIMIT_FEATURE.
+    feature number 1,000,000,000 is over the limit of 1,048,576. If it is right, set PLACINGS_LIMIT_FEATURE.
     """
     most = find_limit(name)
     what = LIMITS[name].what.format(got=f"more than {most:,}" if got is None else f"{got:,}")

@@ -58,11 +58,13 @@ from .svmlight import read_svmlight as read_svmlight
 from .tables import GUESSES as GUESSES
 from .tables import SAVED_INDEX as SAVED_INDEX
 from .tables import SINGLE_PARTS as SINGLE_PARTS
+from .tables import CsvTable as CsvTable
+from .tables import as_id_array as as_id_array
 from .tables import check_width as check_width
 from .tables import find_delimiter as find_delimiter
 from .tables import find_roles as find_roles
-from .tables import open_stream as open_stream
 from .tables import read_csv as read_csv
+from .tables import read_csv_table as read_csv_table
 from .tables import read_parquet as read_parquet
 from .tables import say_leak as say_leak
 from .tables import write_parquet as write_parquet

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -175,7 +174,8 @@ def check_request(text: str, focus: Focus | None, k: int, layers: Sequence[str] 
     """
     if not isinstance(text, str):
         raise BadInput(f"the text to search must be a string. Got {type(text).__name__}.")
-    if isinstance(k, bool) or not isinstance(k, Integral):
+    whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
+    if not whole:
         raise BadInput(f"k must be a whole number, 1 or more. Got {k!r}.")
     if k < 1:
         raise BadInput(f"k must be 1 or more. Got {k!r}.")

@@ -1,4 +1,4 @@
-"""What a hostile or broken server can do to a search: nothing past its deadline, its limits and its secrets."""
+"""A hostile or broken server: a search ends at its deadline, a body at its limit; no key is shown."""
 
 from __future__ import annotations
 

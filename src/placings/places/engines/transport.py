@@ -67,16 +67,22 @@ class Connections:
         self._pool = _open_pool(self.proxy, settings)
 
     def send(
-        self, method: str, url: httpx.URL, headers: Mapping[str, str], content: bytes | None, deadline: Deadline,
+        self,
+        method: str,
+        url: httpx.URL,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        deadline: Deadline,
         timeout: float,
-    ) -> Answer:  # fmt: skip
+    ) -> Answer:
         """Send a request and read its answer. Raises FAILURES, BadAnswer, OverLimit."""
         target = _as_core(url)
         each = {"connect": timeout, "read": timeout, "write": timeout, "pool": min(timeout, deadline.left)}
+        sent = [(name.encode(), value.encode()) for name, value in headers.items()]
         _waiting.deadline = deadline
         try:
             with self._pool.stream(
-                method, target, headers={"Accept-Encoding": "gzip", **headers},
+                method, target, headers=[(b"Accept-Encoding", b"gzip"), *sent],
                 content=content, extensions={"timeout": each},
             ) as response:  # fmt: skip
                 found = {

@@ -153,7 +153,7 @@ def _spell_words(text: str) -> str:
 
 
 def _begins(spellings: tuple[str, ...], padded: str) -> bool:
-    return any(each in padded for each in spellings)
+    return spellings[0] in padded or (len(spellings) > 1 and any(each in padded for each in spellings[1:]))
 
 
 def _leave(text: str, words: frozenset[str]) -> str:

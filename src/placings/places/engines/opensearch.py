@@ -20,9 +20,10 @@ from placings.places.engines.requests import (
     ServerFailed,
     check_place,
     check_request,
+    clean_value,
 )
 from placings.places.place import Place
-from placings.rerank import BadHit, Focus, Hit, HitReader, clean_text
+from placings.rerank import BadHit, Focus, Hit, HitReader
 
 FAULTS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)  # of a hit of another shape
 LOGIN = "PLACINGS_OPENSEARCH_LOGIN"  # user:password
@@ -182,11 +183,11 @@ class OpenSearchEngine:
         patience = self._server.patience
         for attempt in range(patience.retries + 1):
             lines = [
-                json.dumps(part, ensure_ascii=False)
+                json.dumps(clean_value(part), ensure_ascii=False)
                 for identity, document in documents
                 for part in ({"index": {"_index": self.index, "_id": identity}}, document)
             ]
-            content = clean_text("\n".join(lines) + "\n").encode()
+            content = ("\n".join(lines) + "\n").encode()
             answer = self._server.ask("POST", "_bulk", lines=content, seconds=patience.load_deadline)
             items = answer.get("items")
             if not isinstance(items, list) or len(items) != len(documents):

@@ -6,7 +6,7 @@ import math
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -14,10 +14,10 @@ from typing import Any
 
 from placings.core import EARTH_KM, BadInput, escape_line, fold_text, need_library, spell_once
 from placings.places.engines.deadlines import Deadline, run_within
-from placings.places.engines.requests import ServerFailed, check_place, check_request
+from placings.places.engines.requests import ServerFailed, check_place, check_request, clean_value
 from placings.places.engines.secrets import Secrets, list_login
 from placings.places.place import Place, split_locality
-from placings.rerank import BadHit, Focus, Hit, HitReader, clean_text
+from placings.rerank import BadHit, Focus, Hit, HitReader
 
 SHORT = 3  # texts up to here have indexes of their own, by weight: too many names begin with them
 TEXTS = ("id", "name", "type", "locality", "street", "neighbourhood", "borough", "country", "zone")
@@ -380,11 +380,13 @@ class PostgresEngine:
         with cursor.copy(self._fill(f"COPY {{places}} ({', '.join(COLUMNS)}) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 check_place(place)
-                texts = [_clean(getattr(place, name)) for name in TEXTS]
-                known = [_clean(name) for name in place.names]
+                texts = [clean_value(getattr(place, name)) for name in TEXTS]
+                known = [clean_value(name) for name in place.names]
                 words = " ".join(["", *own[row], *around[row]])
                 numbers = (place.lat, place.lon, place.weight)
-                copy.write_row([start + row, *texts, known, *numbers, Jsonb(_clean(place.fields)), words])
+                copy.write_row(
+                    [start + row, *texts, known, *numbers, Jsonb(clean_value(place.fields)), words]
+                )
         with cursor.copy(self._fill("COPY {names} (place, name, own, weight) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 further = [name for _ in place.names for name in next(others)]
@@ -505,17 +507,6 @@ class PostgresEngine:
         detail = getattr(getattr(error, "diag", None), "message_detail", None)
         words = " ".join(str(detail or error).split()).rstrip(".")
         return f"{escape_line(self._secrets.quote(words))}."
-
-
-def _clean(value: Any) -> Any:
-    """What PostgreSQL can hold: texts without NUL and halves of pairs, numbers that JSON knows."""
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {clean_text(str(name)): _clean(each) for name, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _read_hit(row: Sequence[Any], rank: int) -> Hit:

@@ -16,12 +16,20 @@ from placings.core import BadInput, OverLimit, PlacingsError, escape_line, need_
 from placings.places.engines.deadlines import Deadline
 from placings.places.engines.secrets import QUOTED, Secrets, list_login, name_host, strip_address
 from placings.places.place import Place
-from placings.rerank import check_request
+from placings.rerank import check_request, clean_text
 
 if TYPE_CHECKING:
     from placings.places.engines.transport import Answer
 
-__all__ = ["Patience", "Server", "ServerFailed", "check_place", "check_request", "read_retry_after"]
+__all__ = [
+    "Patience",
+    "Server",
+    "ServerFailed",
+    "check_place",
+    "check_request",
+    "clean_value",
+    "read_retry_after",
+]
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 HINTS = {401: "Is the key right?", 403: "Is the key right?", 404: "Is the address or the index right?"}
@@ -307,3 +315,14 @@ def check_place(place: Place) -> None:
             "a place must have an id, a latitude within ±90, a longitude within ±180, a weight of 0 or more. "
             f"Got {place.id!r}, {place.lat!r}, {place.lon!r}, {place.weight!r}."
         )
+
+
+def clean_value(value: Any) -> Any:
+    """What every server can hold: texts without NUL and halves of pairs, numbers that JSON knows."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {clean_text(str(name)): clean_value(each) for name, each in value.items()}
+    return [clean_value(each) for each in value] if isinstance(value, list | tuple) else value

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 import zlib
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,22 +20,30 @@ from placings.core import PlacingsError
 from placings.places import OpenSearchEngine, PeliasEngine
 from placings.places.engines.requests import Patience
 
-KEY = "geheimer+schlüssel/7"[:16].replace("ü", "u")
+KEY = "geheimer+key/7"
 DEADLINE = 0.3
 WORST = 5.0  # seconds that a case may take: the deadline, and what a busy machine adds
 VALUES: list[Any] = [
-    None, True, 0, -1, 3.5, 1e999, -1e999, math.nan, 10**400, 91, "", "Ulm", KEY, "a\0", "\ud800", "x" * 3000, [], {}, [[1]],
+    None, True, 0, -1, 3.5, 1e999, -1e999, math.nan, 10**400, 91, "", "Ulm", KEY, "a\0", "\ud800",
+    "x" * 3000, [], {}, [[1]],
 ]  # fmt: skip
 LINES = (
-    "HTTP/1.1 200 OK", "HTTP/1.0 200 OK", "HTTP/1.1 301 Moved", "HTTP/1.1 400 Bad", "HTTP/1.1 403 No", "HTTP/1.1 429 Slow",
-    "HTTP/1.1 503 Busy", "HTTP/1.1 204 None", "HTTP/1.1 999 What", "HTTP/1.1 -1 No", "HTTP/9.9 200 OK", "hello", "",
+    "HTTP/1.1 200 OK", "HTTP/1.0 200 OK", "HTTP/1.1 301 Moved", "HTTP/1.1 400 Bad", "HTTP/1.1 403 No",
+    "HTTP/1.1 429 Slow",
+    "HTTP/1.1 503 Busy", "HTTP/1.1 204 None", "HTTP/1.1 999 What", "HTTP/1.1 -1 No", "HTTP/9.9 200 OK",
+    "hello", "",
 )  # fmt: skip
 HEADERS = (
-    "Content-Length: 5", "Content-Length: -1", "Content-Length: 99999999999999999999", "Content-Length: x", "Retry-After: 0",
-    "Content-Encoding: gzip", "Content-Encoding: br", "Content-Encoding: gzip, gzip", "Content-Encoding: deflate",
-    "Transfer-Encoding: chunked", f"Location: https://x.example/?api_key={KEY}", f"Location: http://{KEY}@h/", "Location: //",
-    "Location: http://[", "Retry-After: 1e999", "Retry-After: -5", "Retry-After: Thu, 01 Jan 99999 00:00:00 GMT", "X: \0",
-    "Set-Cookie: a=b", "Retry-After: 86400", "Connection: close", "Content-Type: text/html; charset=utf-7", ": x", "Retry-After: é",
+    "Content-Length: 5", "Content-Length: -1", "Content-Length: 99999999999999999999", "Content-Length: x",
+    "Retry-After: 0",
+    "Content-Encoding: gzip", "Content-Encoding: br", "Content-Encoding: gzip, gzip",
+    "Content-Encoding: deflate",
+    "Transfer-Encoding: chunked", f"Location: https://x.example/?api_key={KEY}",
+    f"Location: http://{KEY}@h/", "Location: //",
+    "Location: http://[", "Retry-After: 1e999", "Retry-After: -5",
+    "Retry-After: Thu, 01 Jan 99999 00:00:00 GMT", "X: \0",
+    "Set-Cookie: a=b", "Retry-After: 86400", "Connection: close", "Content-Type: text/html; charset=utf-7",
+    ": x", "Retry-After: é",
 )  # fmt: skip
 
 
@@ -50,17 +59,20 @@ def make_answer(source: random.Random) -> Any:
         }
         feature: dict[str, Any] = {"properties": told, "geometry": {"coordinates": [10.0, 48.4]}}
         for _ in range(source.choice([0, 0, 1, 2])):
-            value = source.choice(VALUES)
+            value = deepcopy(source.choice(VALUES))
             spoilt: tuple[Any, Any] = source.choice([
-                (told, "gid"), (told, "name"), (told, "population"), (told, "layer"), (place, "lat"), (place, "lon"), (hit, "_id"),
-                (hit, "_score"), (hit, "_source"), (hit["_source"], "location"), (hit["_source"], "names"), (feature, "properties"),
-                (feature, "geometry"), (hit["_source"], "fields"), (hit["_source"], "weight"), (hit["_source"], "id"),
+                (told, "gid"), (told, "name"), (told, "population"), (told, "layer"), (place, "lat"),
+                (place, "lon"), (hit, "_id"),
+                (hit, "_score"), (hit, "_source"), (hit["_source"], "location"), (hit["_source"], "names"),
+                (feature, "properties"),
+                (feature, "geometry"), (hit["_source"], "fields"), (hit["_source"], "weight"),
+                (hit["_source"], "id"),
             ]) if isinstance(hit.get("_source"), dict) else (hit, "_score")  # fmt: skip
             spoilt[0][spoilt[1]] = value
             if source.random() < 0.3 and isinstance(feature.get("geometry"), dict):
                 feature["geometry"]["coordinates"] = source.choice([[value, 1], [1, value], [1], value])
-        features.append(source.choice([feature] * 9 + VALUES))
-        hits.append(source.choice([hit] * 9 + VALUES))
+        features.append(source.choice(VALUES) if source.random() < 0.05 else feature)
+        hits.append(source.choice(VALUES) if source.random() < 0.05 else hit)
     answer: dict[str, Any] = {"type": "FeatureCollection", "features": features, "hits": {"hits": hits}}
     for _ in range(source.choice([0, 0, 0, 1])):
         answer[source.choice(["type", "features", "hits", "error", "geocoding", "timed_out"])] = (
@@ -71,11 +83,11 @@ def make_answer(source: random.Random) -> Any:
 
 def make(source: random.Random, folder: Path) -> Path:
     body = json.dumps(make_answer(source)).encode()
-    if source.random() < 0.2:
+    if source.random() < 0.1:
         body = source.choice(
             [b"", b"null", b"[" * 5000, b"\xff\xfe", KEY.encode(), source.randbytes(60), b"<html>", body[:-7]]
         )
-    usual = source.random() < 0.6
+    usual = source.random() < 0.65
     line = LINES[0] if usual else source.choice(LINES)
     headers = [source.choice(HEADERS) for _ in range(0 if usual else source.randrange(4))]
     if any("gzip" in each for each in headers) and source.random() < 0.7:
@@ -83,7 +95,7 @@ def make(source: random.Random, folder: Path) -> Path:
     if any("deflate" in each for each in headers) and source.random() < 0.7:
         body = zlib.compress(body)
     if source.random() < 0.8 and not any(each.startswith("Content-Length") for each in headers):
-        headers.append(f"Content-Length: {len(body) + source.choice([0, 0, 0, 0, -1, 7])}")
+        headers.append(f"Content-Length: {len(body) + source.choice([0] * 15 + [-1, 7])}")
     content = "\r\n".join([line, *headers, "", ""]).encode("latin-1", "replace") + body
     path = folder / f"{source.choice(['pelias', 'opensearch', 'documents'])}.http"
     path.write_bytes(content)
@@ -125,18 +137,26 @@ def check(path: Path) -> None:
         fields = ["name"] if path.name.startswith("documents") else None
         engine = OpenSearchEngine(url, key=KEY, fields=fields, patience=patience)
     began = time.monotonic()
+    failed: PlacingsError | None = None
+    hits = []
     try:
         hits = engine.search("ulm", k=3)
     except PlacingsError as error:
-        assert KEY.lower() not in f"{error!s} {error!r}".lower(), "the key is in a message"
-        assert "\n" not in str(error)
-        raise
-    finally:
-        engine.close()
-        assert time.monotonic() - began < WORST, "the deadline did not hold"
-    assert len(hits) <= 3 and len({hit.id for hit in hits}) == len(hits)
+        failed = error
+    engine.close()
+    assert time.monotonic() - began < WORST, "the deadline did not hold"
+    if failed is not None:
+        said = f"{failed!s} {failed!r} {failed.__context__}"
+        assert KEY.lower() not in said.lower(), "the key is in a message"
+        assert "\n" not in str(failed)
+        raise failed
+    assert len(hits) <= 3
+    assert len({hit.id for hit in hits}) == len(hits)
     for rank, hit in enumerate(hits, 1):
-        assert hit.id and hit.rank == rank and math.isfinite(hit.score)
+        assert hit.id
+        assert hit.rank == rank
+        assert math.isfinite(hit.score)
         if path.name != "documents.http":
-            assert abs(hit.fields["lat"]) <= 90 and abs(hit.fields["lon"]) <= 180
+            assert abs(hit.fields["lat"]) <= 90
+            assert abs(hit.fields["lon"]) <= 180
             assert math.isfinite(hit.fields["weight"])

@@ -238,7 +238,11 @@ class Rows:
         array = np.asarray(given) if hasattr(given, "dtype") and not _is_arrow(given) else None
         if array is not None and array.dtype.kind == "M":
             return array.astype("datetime64[us]")
-        codes, values = number_values(_listed(given))
+        listed = _listed(given)
+        nested = next((value for value in listed if isinstance(value, list | tuple | dict)), None)
+        if nested is not None:
+            raise _bad_time(nested, column)
+        codes, values = number_values(listed)
         times = np.array([_as_time(value, column) for value in values], dtype="datetime64[us]")
         return times[codes]
 
@@ -368,7 +372,7 @@ def _as_time(value: Any, name: str) -> np.datetime64:
         return np.array([value], dtype="datetime64[us]")[0]  # type: ignore[no-any-return]
     try:
         return np.datetime64(as_utc(value), "us")
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise _bad_time(value, name) from error
 
 

@@ -48,10 +48,10 @@ def read_places(
     """Places from JSON lines, plain or compressed, platforms folded into their parents.
 
     One object a line: `id`, `name`, `lat`, `lon`, and where known `type`, `locality`, `weight`, `alt` (a list
-    of other names, or one as a text), `parent` (the id of the place it is part of), street, neighbourhood, borough, country,
-    zone. Everything else goes into `fields`. A name that ends in ", locality" loses that end. An address'
-    street is its name without the number. `zone` is for places that name no time zone. `fold=False` keeps
-    every row. A bad line, an id given twice and a file without places are refused.
+    of other names, or one as a text), `parent` (the id of the place it is part of), street, neighbourhood,
+    borough, country, zone. Everything else goes into `fields`. A name that ends in ", locality" loses that
+    end. An address' street is its name without the number. `zone` is for places that name no time zone.
+    `fold=False` keeps every row. A bad line, an id given twice and a file without places are refused.
     """
     from placings.core import iterate_blocks
 
@@ -151,12 +151,12 @@ class _Row:
         return tuple(name for each in listed if (name := self._as_text("alt", each, "texts")))
 
     def _as_text(self, name: str, value: Any, wanted: str = "a text") -> str:
-        if value is None or value is False:
-            return ""
         if isinstance(value, str):
             return value
+        if name not in ("id", "name") and not value and not isinstance(value, list | dict):
+            return ""  # null, false and 0 where a source has nothing to say
         if type(value) is int or (type(value) is float and math.isfinite(value)):
-            return str(value) if value or name == "id" else ""
+            return str(value)
         self.refuse(f"{name} must be {wanted}. Got {str(value)[:40]!r}.")
 
 

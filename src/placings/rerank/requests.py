@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, TypeAlias
@@ -100,11 +100,17 @@ class Request:
 
     @classmethod
     def from_dict(cls, told: Any) -> Request:
-        """The request of `{"context": {…}, "items": [{…}, …]}`, as JSON brings it; times are ISO 8601."""
+        """The request of `{"context": {…}, "items": [{…}, …]}`, as JSON brings it; times are ISO 8601.
+
+        More items than the limit `k` are refused.
+        """
         if not isinstance(told, Mapping) or not {"context", "items"} >= set(told) or "items" not in told:
             found = ", ".join(map(str, told)) if isinstance(told, Mapping) else _name_kind(told)
             raise BadInput(f'a request must have "context" and "items" and nothing else. Got {found}.')
-        return cls(told.get("context", {}), told["items"])
+        items = told["items"]
+        if isinstance(items, Sized):
+            check_limit("k", len(items), "a request")
+        return cls(told.get("context", {}), items)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: times as ISO 8601, missing numbers as null."""

@@ -15,6 +15,7 @@ from placings.places.engines.pelias import PeliasEngine
 from placings.places.engines.postgres import PostgresEngine
 from placings.places.place import Place
 from placings.rerank.engines import Engine, HitsFile, open_engine
+from placings.rerank.requests import Request
 
 ADDRESS = "postgresql://user:geheim@127.0.0.1:1/db"
 
@@ -145,3 +146,9 @@ def test_a_hits_file_refuses_deep_json_and_k_over_its_limit(tmp_path: Path) -> N
     assert [hit.id for hit in engine.search("X" * 600)] == ["1"]
     with pytest.raises(BadInput, match="PLACINGS_LIMIT_K"):
         engine.search("a", k=2**63)
+
+
+def test_a_request_from_elsewhere_has_as_many_items_as_a_list_may() -> None:
+    assert len(Request.from_dict({"items": [{}] * 10_000}).items) == 10_000
+    with pytest.raises(BadInput, match="a request: a list of 10,001 results is over the limit of 10,000"):
+        Request.from_dict({"items": [{}] * 10_001})

@@ -123,9 +123,8 @@ def main() -> None:
     if chosen.json:
         print(json.dumps({"places": chosen.places, "rates": rates, "open_s": min(opened), "bytes": size}))
         return
-    print(
-        f"{chosen.places:,} places, {size / 2**20:.0f} MiB, built in {built:.1f} s, opened in {min(opened):.3f} s"
-    )
+    what = f"{chosen.places:,} places, {size / 2**20:.0f} MiB"
+    print(f"{what}, built in {built:.1f} s, opened in {min(opened):.3f} s")
     for threads, rate in rates.items():
         print(f"{threads} threads: {rate:,.0f} searches/s")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import log10
@@ -469,3 +470,20 @@ def test_a_name_with_a_line_break_stays_one_name_and_half_a_pair_is_refused(
     for place in (Place("1", "\ud800", *ULM), Place("1", "Ulm", *ULM, fields={"a": ["\ud800"]})):
         with pytest.raises(BadInput, match="half of a surrogate pair"):
             build_index([place], tmp_path / "no.db")
+
+
+def test_searches_of_many_threads_take_turns(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, inside, most = scoring._Search.run, [0], [0]
+
+    def count(search: object, reading: object) -> None:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.002)  # others would come in here
+        run(search, reading)  # type: ignore[arg-type]
+        inside[0] -= 1
+
+    monkeypatch.setattr(scoring._Search, "run", count)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: find(engine, "karlsruhe"), range(24)))
+    assert most == [1]  # eight at once took twice as long for each, handing Python's lock to and fro
+    assert all(each == found[0] for each in found)

@@ -49,6 +49,7 @@ from .folding import drop_brackets as drop_brackets
 from .folding import fold_letters as fold_letters
 from .folding import fold_text as fold_text
 from .folding import give_spellings as give_spellings
+from .folding import remember_short as remember_short
 from .folding import spell_once as spell_once
 from .folding import spell_out as spell_out
 from .great_circle import EARTH_KM as EARTH_KM

@@ -30,6 +30,9 @@ LIMITS = {
     "depth": Limit(64, "values nested {got} deep"),
     "config": Limit(4 << 20, "a file of {got} bytes"),
     "text": Limit(512, "a text of {got} letters"),  # what is longer is cut there, not refused
+    "words": Limit(
+        64, "a text of {got} words"
+    ),  # of a query that are looked for in an item's texts; the same
     "k": Limit(10_000, "a list of {got} results"),
     "body": Limit(32 << 20, "a body of {got} bytes"),
     "model": Limit(8 << 30, "a model of {got} bytes"),

@@ -254,7 +254,7 @@ class FeatureSet:
         segments: dict[str, Any] = {}
         for name in SEGMENTS:
             if name in there:
-                found = table.texts(name)
+                found = table.whole_texts(name)
                 segments[name] = np.array([text or UNKNOWN for text in found.values], dtype=object)[
                     found.codes
                 ]

@@ -39,6 +39,7 @@ from placings.data import (
     as_paths,
     check_seed,
     is_csv,
+    is_url,
     open_source,
     told_as_ours,
 )
@@ -702,7 +703,7 @@ def _list_parts(path: Any) -> Any:
 
 def _check_part(path: str) -> None:
     """Refuse a local file that is not there or is no parquet, before a backend says so in its words."""
-    if "://" in path or any(mark in path for mark in "*?["):
+    if is_url(path) or (not Path(path).exists() and any(mark in path for mark in "*?[")):
         return
     check_file(Path(path))
     if not path.lower().endswith(PARQUET):

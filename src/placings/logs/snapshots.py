@@ -19,6 +19,7 @@ from placings.data import (
     cut_nanoseconds,
     find_files,
     need_ibis,
+    quote_globs,
     told_as_ours,
 )
 from placings.logs.json_lines import is_json_lines, read_json_lines
@@ -86,7 +87,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> OpenedTable:
         files, _, folder = find_files(paths)
         with told_as_ours(paths[0]):
             if backend.name == "duckdb":
-                table = backend.read_parquet(files, filename=FILE, file_row_number=True)
+                table = backend.read_parquet(quote_globs(files), filename=FILE, file_row_number=True)
                 table = cut_nanoseconds(table.rename({ROW: "file_row_number"}))
             elif backend.name == "pyspark":
                 read = backend._session.read

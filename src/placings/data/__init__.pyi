@@ -53,6 +53,9 @@ from .reading import name_written as name_written
 from .reading import read as read
 from .reading import read_feature_names as read_feature_names
 from .reading import write as write
+from .seals import check_seal as check_seal
+from .seals import seal_parquet as seal_parquet
+from .seals import write_sealed as write_sealed
 from .splits import Clusters as Clusters
 from .splits import find_clusters as find_clusters
 from .splits import name_units as name_units
@@ -66,6 +69,7 @@ from .tables import find_delimiter as find_delimiter
 from .tables import find_roles as find_roles
 from .tables import open_stream as open_stream
 from .tables import read_csv as read_csv
+from .tables import read_csv_table as read_csv_table
 from .tables import read_parquet as read_parquet
 from .tables import say_leak as say_leak
 from .tables import write_parquet as write_parquet

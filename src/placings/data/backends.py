@@ -29,9 +29,11 @@ from placings.core import (
     keep_old_names,
     option,
 )
-from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter, quote_globs
+from placings.data.csv_text import check_csv
+from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter, is_url, quote_globs
 from placings.data.ranking import RankingData
-from placings.data.tables import METADATA_KEY
+from placings.data.seals import check_seal
+from placings.data.tables import METADATA_KEY, find_delimiter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,8 +136,13 @@ def open_source(table: Table, backend: Backend = None, *, texts: Sequence[str] =
     if paths is None:
         return _hold(as_arrow(table), backend)
     files, kind, folder = find_files(paths)
+    if kind == "parquet":
+        for file in files:
+            if not is_url(file):
+                check_seal(file)
     connected, own = _connect(backend)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    form = _describe_csv(files) if kind == "csv" else {}
     with told_as_ours(name):
         if connected.name == "pyspark":
             read = connected._session.read
@@ -156,12 +163,26 @@ def open_source(table: Table, backend: Backend = None, *, texts: Sequence[str] =
             read = connected.read_csv if kind == "csv" else connected.read_parquet
             # a column that a later file lacks is NULL there; by default the first file would decide
             quoted = quote_globs(files) if connected.name == "duckdb" else files
-            opened_table = read(quoted, union_by_name=True)
+            opened_table = read(quoted, union_by_name=True, **form)
             kept = [name for name in texts if name in opened_table.columns] if kind == "csv" else []
             if kept:
-                opened_table = read(quoted, union_by_name=True, types=dict.fromkeys(kept, "string"))
+                opened_table = read(quoted, union_by_name=True, types=dict.fromkeys(kept, "string"), **form)
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
     return OpenedTable(cut_nanoseconds(opened_table), connected, name, recorded, kind == "csv", own)
+
+
+def _describe_csv(files: Sequence[str]) -> dict[str, Any]:
+    """How DuckDB is to read CSV: what it guesses of quotes and headers may turn on one row. Checked first."""
+    local = [Path(file) for file in files if not is_url(file) and not file.lower().endswith(".bz2")]
+    marks = {file: find_delimiter(file) for file in local}
+    for file, mark in marks.items():
+        check_csv(file, mark)
+    if not local or len(local) < len(files):
+        return {}
+    if len(set(marks.values())) > 1:
+        other = next(file for file in local if marks[file] != marks[local[0]])
+        raise BadFile(other, f"is delimited by {marks[other]!r}, but {local[0].name} by {marks[local[0]]!r}.")
+    return {"delim": marks[local[0]], "quote": '"', "escape": '"', "header": True, "strict_mode": True}
 
 
 def cut_nanoseconds(table: Any) -> Any:

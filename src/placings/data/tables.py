@@ -31,7 +31,9 @@ from placings.core import (
     write_atomically,
 )
 from placings.data.checks import check_position
+from placings.data.csv_text import CheckedText, check_csv, is_plain
 from placings.data.ranking import PER_ROW, RankingData
+from placings.data.seals import READ, WRITE, check_seal, seal_parquet
 from placings.data.splits import UNITS
 
 if TYPE_CHECKING:
@@ -763,6 +765,8 @@ def read_parquet(path: str | PathLike[str], **columns: Any) -> RankingData:
     files = _list_parquet(path)
     arguments = {"source": str(path)} | columns
     with _told_as_bad_file(path):
+        for file in files:
+            check_seal(file)
         facts = [pq.read_metadata(file) for file in files]
         rows = sum(fact.num_rows for fact in facts)
         if rows == 0:
@@ -799,17 +803,43 @@ def read_csv(
         delimiter = delimiter or find_delimiter(path)
         nulls = [missing] if isinstance(missing, str) else list(missing)
         convert = csv.ConvertOptions(null_values=nulls, strings_can_be_null=True)
-        parse = csv.ParseOptions(delimiter=delimiter)
-        try:
-            with open_stream(path) as stream:
-                table = csv.read_csv(stream, parse_options=parse, convert_options=convert)
-        except ValueError as error:
-            with open_stream(path) as stream:  # one thread counts rows, so its message says which one
-                csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
-            raise error
+        table = read_csv_table(path, delimiter, convert)
     if table.num_rows == 0:
         raise EmptyFile(path, "has a header but no rows.")
     return from_table(table, source=str(path), **columns)
+
+
+def read_csv_table(path: Path, delimiter: str, convert: Any = None) -> pa.Table:
+    """A CSV file as Arrow reads it; refused are open quotes, what is not UTF-8, and what unpacks too far."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    plain = is_plain(path)
+
+    def read_once(threads: bool, breaks: bool) -> tuple[pa.Table, CheckedText]:
+        text = CheckedText(path, delimiter)
+        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=breaks)
+        try:
+            with open_stream(path) if plain else pa.PythonFile(text, "r") as stream:
+                return csv.read_csv(stream, csv.ReadOptions(use_threads=threads), parse, convert), text
+        except (pa.ArrowException, BadFile, ValueError, OSError):
+            if text.problem is not None:
+                raise text.problem from None
+            if text.breaks and not breaks:
+                return None, text
+            raise
+
+    try:
+        table, text = read_once(threads=True, breaks=False)
+        if text.breaks:  # it cut the blocks without a look at quotes
+            table, _ = read_once(threads=True, breaks=True)
+    except BadFile:
+        raise
+    except ValueError:
+        check_csv(path, delimiter)  # Arrow stops reading at its first error
+        read_once(threads=False, breaks=True)  # one thread counts rows, so its message says which one
+        raise
+    return table
 
 
 def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
@@ -819,10 +849,12 @@ def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
     path = Path(path)
     batches = make_batches(data, name_columns(data))
     first = next(batches)
-    with write_atomically(path) as temporary, pq.ParquetWriter(temporary, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in batches:
-            writer.write_batch(batch)
+    with write_atomically(path) as temporary:
+        with pq.ParquetWriter(temporary, first.schema, **WRITE) as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+        seal_parquet(temporary)
 
 
 def _find_roles(
@@ -885,14 +917,14 @@ def _read_batches(files: Sequence[Path], roles: Roles) -> Iterator[pa.RecordBatc
     import pyarrow.parquet as pq
 
     for file in files:
-        with pq.ParquetFile(file, pre_buffer=False) as opened:  # buffering ahead holds whole row groups
+        with pq.ParquetFile(file, pre_buffer=False, **READ) as opened:  # buffering holds whole row groups
             yield from opened.iter_batches(BATCH_ROWS, columns=roles.columns)
 
 
 def find_delimiter(path: Path) -> str:
     if plain_name(path).lower().endswith((".tsv", ".tab")):
         return "\t"
-    with open_stream(path) as stream:
+    with _told_as_bad_file(path), open_stream(path) as stream:
         head = stream.read(1 << 16).split(b"\n", 1)[0]
     header = re.sub(r'"[^"]*"', "", head.decode("utf-8", "replace"))
     return max(",\t;|", key=header.count)  # a header of one column has none of them: the comma wins

@@ -142,14 +142,14 @@ def _read_lines(path: Path) -> Floats:
 
 def _read_table(path: Path) -> Any:
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
-    from placings.data import find_delimiter, open_stream
+    from placings.data import check_seal, find_delimiter, read_csv_table
 
     try:
         if find_format(path) == "parquet":
-            return parquet.read_table(path)
-        with open_stream(path) as stream:
-            return csv.read_csv(stream, parse_options=csv.ParseOptions(delimiter=find_delimiter(path)))
+            check_seal(path)
+            return parquet.read_table(path, page_checksum_verification=True)
+        return read_csv_table(path, find_delimiter(path))
     except pa.ArrowException as error:
         raise BadFile(path, f"cannot be read: {' '.join(str(error).split())}.") from error

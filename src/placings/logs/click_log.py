@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,6 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
-from uuid import uuid4
 
 import numpy as np
 
@@ -24,8 +22,11 @@ from placings.core import (
     UnknownName,
     check_file,
     find_late,
+    hold_part,
     make_features,
     need_library,
+    swap_folder,
+    sync_file,
     write_atomically,
 )
 from placings.data import (
@@ -41,7 +42,9 @@ from placings.data import (
     is_csv,
     is_url,
     open_source,
+    seal_parquet,
     told_as_ours,
+    write_sealed,
 )
 from placings.logs.join_report import JoinReport
 from placings.logs.json_lines import is_json_lines
@@ -410,10 +413,8 @@ class ClickLog:
         if path.suffix.lower() not in (".parquet", ".pq"):
             raise BadInput(f"rows are written as parquet: the path must end in .parquet. Got {str(path)!r}.")
         if expression is None:
-            import pyarrow.parquet as pq
-
             with write_atomically(path) as part:
-                pq.write_table(self.to_arrow(), part)
+                write_sealed(self.to_arrow(), part)
             return
         source = self._open()
         if source.kind == "pyspark":
@@ -421,25 +422,24 @@ class ClickLog:
             return
         with write_atomically(path) as part, told_as_ours(source.name):
             source.backend.to_parquet(expression, str(part))
+            seal_parquet(part)
 
     def _write_folder(self, source: OpenedTable, expression: Any, path: Path) -> None:
         """Spark writes a folder; it appears whole, in the place of what was there."""
         if not path.parent.is_dir():
             raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
-        part = path.with_name(f".{path.name}.{uuid4().hex}.part")
-        try:
+        with hold_part(path, folder=True) as part:
+            written = part / "rows"  # Spark wants to make the folder itself
             with told_as_ours(source.name):
                 backend = source.backend
                 frame = backend._session.sql(backend.compile(expression))
                 for column in frame.schema:  # else Spark writes them as its old INT96
                     if column.dataType.typeName() == "timestamp":
                         frame = frame.withColumn(column.name, frame[column.name].cast("timestamp_ntz"))
-                frame.write.parquet(part.resolve().as_uri())
-            if path.is_dir():
-                shutil.rmtree(path)
-            part.replace(path)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+                frame.write.parquet(written.resolve().as_uri())
+            for file in written.iterdir():
+                sync_file(file)
+            swap_folder(written, path)
 
 
 def _close_quietly(stack: ExitStack) -> None:

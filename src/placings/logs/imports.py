@@ -22,6 +22,7 @@ from placings.core import (
     option,
     write_atomically,
 )
+from placings.data import write_sealed
 from placings.logs.click_log import ClickLog
 from placings.logs.log_files import Form, write_log_tables
 from placings.logs.tally import Tally
@@ -282,11 +283,10 @@ class ImportedRows:
     def write(self, path: str | PathLike[str]) -> None:
         """Write the rows as parquet; the file appears whole or not at all."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         table = pa.Table.from_pandas(self.rows, preserve_index=False)
         with write_atomically(Path(path)) as temporary:
-            pq.write_table(table, temporary)
+            write_sealed(table, temporary)
 
 
 def import_ubi(

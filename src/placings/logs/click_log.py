@@ -535,12 +535,25 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
         elif found not in ("nothing", *FITS[kind]) and not (kind == "id" and _is_whole(column, found)):
             row = int(np.flatnonzero(column.notna())[0])
             _refuse_kind(None, name, found, column.iloc[row], f" in row {row + 1}")
+        elif kind == "number" and found == "numbers" and name != PROPENSITY:
+            frame = _drop_endless(frame, name)
     if PROPENSITY in frame:
         numbers = frame[PROPENSITY].astype(np.float64)
         wrong = np.flatnonzero(numbers.notna() & ~((numbers > 0) & (numbers <= 1)))
         if len(wrong):
             _refuse_propensity(None, f"{numbers.iloc[wrong[0]]} in row {wrong[0] + 1}")
     return _sort_rows(frame)
+
+
+def _drop_endless(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with NaN for ±inf, which says nothing of a score or a position; a label of it is refused."""
+    column = frame[name]
+    endless = np.isinf(column.to_numpy(np.float64, na_value=np.nan))
+    if not endless.any():
+        return frame
+    if name == LABEL:
+        _refuse_label(None, f"{column[endless].iloc[0]} in row {np.flatnonzero(endless)[0] + 1}")
+    return frame.assign(**{name: column.mask(endless)})
 
 
 def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
@@ -574,9 +587,24 @@ def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
         if name == PROPENSITY and name not in changed:
             known = column.notnull() & (~column.isnan() if found == "numbers" else True)
             rules[name] = known & ~((column > 0) & (column <= 1))
+    if LABEL in table.columns and name_type(table[LABEL].type()) == "numbers":
+        rules[LABEL] = table[LABEL].isinf()
     checked = replace(source, table=table)
     _refuse_wrong(checked, rules)
+    changed |= {name: _without_endless(table[name]) for name in _list_floats(table) if name not in changed}
     return replace(source, table=table.mutate(**changed) if changed else table)
+
+
+def _list_floats(table: Any) -> list[str]:
+    """Known columns of floats in which ±inf says nothing."""
+    known = [name for name, kind in ROWS.items() if kind == "number" and name not in (LABEL, PROPENSITY)]
+    return [name for name in known if name in table.columns and table[name].type().is_floating()]
+
+
+def _without_endless(column: Any) -> Any:
+    import ibis
+
+    return column.isinf().ifelse(ibis.null(column.type()), column)
 
 
 def _refuse_wrong(source: OpenedTable, rules: Mapping[str, Any]) -> None:
@@ -587,6 +615,8 @@ def _refuse_wrong(source: OpenedTable, rules: Mapping[str, Any]) -> None:
             found, value = name_type(source.table[name].type()), rows[name].iloc[0]
             if name == PROPENSITY and found in FITS["number"]:
                 _refuse_propensity(source.name, str(value))
+            if name == LABEL and found == "numbers":
+                _refuse_label(source.name, str(value))
             _refuse_kind(source.name, name, found, value)
 
 
@@ -614,6 +644,12 @@ def _refuse_kind(table: str | None, name: str, found: str, value: Any, where: st
         table,
         f"has a column {name!r} that must be {WANTED[kind]}. Got {found}, such as {shown!r}{where}. "
         + suggest_fix(name, "decimals" if broken else found, kind),
+    )
+
+
+def _refuse_label(name: str | None, got: str) -> NoReturn:
+    _refuse(
+        name, f"has a column {LABEL!r} that must hold finite numbers. Got {got}. Mend or leave out the row"
     )
 
 

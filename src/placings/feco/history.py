@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from placings.feco.sampling import SamplingPlan
 
-LAYOUT = 2  # 1 had no checksums; its rows are read unchecked
+LAYOUT = 2  # 1 had no checksums; they are added when it is first opened
 NUMBERS = ("coverage", "low", "high", "events", "covered")
 CREATE = """
 CREATE TABLE IF NOT EXISTS coverage (
@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS coverage (
     PRIMARY KEY (rule, unit, step, segments, feature, start, segment)
 ) WITHOUT ROWID
 """
+INSERT = f"INSERT INTO coverage VALUES ({', '.join('?' * 15)})"
 KEY = "rule = ? AND unit = ? AND step = ? AND segments = ? AND feature = ?"
 
 
@@ -86,7 +87,10 @@ class CoverageStore:
                 raise BadFile(self.path, f"has layout {layout}; this placings knows {LAYOUT}. Update it.")
             base.execute(CREATE)
             if layout == 1:
-                base.execute("ALTER TABLE coverage ADD COLUMN checksum INTEGER")
+                old = base.execute("SELECT * FROM coverage").fetchall()
+                base.execute("DROP TABLE coverage")
+                base.execute(CREATE)
+                base.executemany(INSERT, [(*entry, _sum_row(entry)) for entry in old])
             base.execute("CREATE TABLE IF NOT EXISTS sums (counted INTEGER NOT NULL)")
             base.execute(f"PRAGMA user_version = {LAYOUT}")
 
@@ -138,10 +142,7 @@ class CoverageStore:
                         continue
                     base.execute(f"DELETE FROM coverage WHERE {KEY} AND start = ?", (*key, start))
                     entries = [(*key, start, name, *values, mark, place) for name, values in segments.items()]
-                    base.executemany(
-                        f"INSERT INTO coverage VALUES ({', '.join('?' * 15)})",
-                        [(*entry, _sum_row(entry)) for entry in entries],
-                    )
+                    base.executemany(INSERT, [(*entry, _sum_row(entry)) for entry in entries])
                     same = sum(name in segments for name, _ in old)
                     written, replaced = written + len(segments), replaced + same
                     removed += len(old) - same
@@ -242,8 +243,9 @@ class CoverageStore:
         if said != "ok":
             raise sqlite3.DatabaseError(str(said))
         count = 0
-        for count, (*entry, checksum) in enumerate(base.execute("SELECT * FROM coverage"), 1):
-            if checksum is not None and checksum != _sum_row(entry):
+        for *entry, checksum in base.execute("SELECT * FROM coverage"):
+            count += 1
+            if checksum != _sum_row(entry):
                 raise sqlite3.DatabaseError("a row is not as it was written")
         if any(counted != count for (counted,) in base.execute("SELECT counted FROM sums")):
             raise sqlite3.DatabaseError("rows are missing")

@@ -829,16 +829,17 @@ def read_csv_table(path: Path, delimiter: str, convert: Any = None) -> pa.Table:
                 return None, text
             raise
 
-    try:
-        table, text = read_once(threads=True, breaks=False)
-        if text.breaks:  # it cut the blocks without a look at quotes
-            table, _ = read_once(threads=True, breaks=True)
-    except BadFile:
-        raise
-    except ValueError:
-        check_csv(path, delimiter)  # Arrow stops reading at its first error
-        read_once(threads=False, breaks=True)  # one thread counts rows, so its message says which one
-        raise
+    with _told_as_bad_file(path):
+        try:
+            table, text = read_once(threads=True, breaks=False)
+            if text.breaks:  # it cut the blocks without a look at quotes
+                table, _ = read_once(threads=True, breaks=True)
+        except BadFile:
+            raise
+        except ValueError:
+            check_csv(path, delimiter)  # Arrow stops reading at its first error
+            read_once(threads=False, breaks=True)  # one thread counts rows, so its message says which one
+            raise
     return table
 
 

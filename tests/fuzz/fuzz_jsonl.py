@@ -14,8 +14,8 @@ from placings.logs.json_lines import read_json_lines
 from placings.logs.schema import ACTION, FIELDS, ITEM, SEARCH, TRUTH
 
 TEXTS = [
-    "haupt", "results", '"results"', '"results":[{', "item_id", '"item_id": 7', "time", '"time":', "\\", '\\"',
-    "é", "\U0001f600", "\u2028", "\n", "[[[[", "}]}", "null", "2024-01-01", "", "\x00", "search_id",
+    "haupt", "results", '"results"', '"results":[{', "item_id", '"item_id": 7', "time", '"time":', "\\",
+    '\\"', "é", "\U0001f600", "\u2028", "\n", "[[[[", "}]}", "null", "2024-01-01", "", "\x00", "search_id",
 ]  # fmt: skip
 NUMBERS = [
     *["1", "2", "0.5", "-1", "1e3", "-0", "null", "9007199254740993"] * 4, "1e999", "1e-400", "NaN",

@@ -282,7 +282,7 @@ class UbiReader:
             return None
         try:
             degrees = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             degrees = float("nan")
         if not abs(degrees) <= (90 if name == "focus_lat" else 180):
             self.tally.count("positions that cannot be read, kept as none")

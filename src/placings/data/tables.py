@@ -815,6 +815,8 @@ def read_csv_table(path: Path, delimiter: str, convert: Any = None) -> pa.Table:
     import pyarrow.csv as csv
 
     plain = is_plain(path)
+    if find_compression(path) is not None:
+        check_csv(path, delimiter)  # what unpacks too far is refused before its table fills the memory
 
     def read_once(threads: bool, breaks: bool) -> tuple[pa.Table, CheckedText]:
         text = CheckedText(path, delimiter)

@@ -22,11 +22,11 @@ def make(source: random.Random, folder: Path) -> Path:
     way = source.random()
     if way < 0.7:
         for _ in range(source.choice([1, 1, 1, 2])):
-            content[_choose_place(source, len(content))] ^= 1 << source.randrange(8)
+            content[_choose_place(source, content)] ^= 1 << source.randrange(8)
     elif way < 0.8:
         del content[source.randrange(len(content)) :]
     elif way < 0.9:
-        start = _choose_place(source, len(content))
+        start = _choose_place(source, content)
         content[start : start + 8] = source.randbytes(8)
     else:
         start = source.randrange(len(content))
@@ -36,9 +36,12 @@ def make(source: random.Random, folder: Path) -> Path:
     return path
 
 
-def _choose_place(source: random.Random, size: int) -> int:
-    """Half of them in the footer and the seal, which are a small part of a large file."""
-    return source.randrange(size) if source.random() < 0.5 else size - 1 - source.randrange(min(size, 400))
+def _choose_place(source: random.Random, content: bytearray) -> int:
+    """Many of them in the seal and at the end, which are a small part of a file."""
+    way, size = source.random(), len(content)
+    if way < 0.2:
+        return min(size - 1, max(content.find(b"seal"), 12) - 12 + source.randrange(40))
+    return source.randrange(size) if way < 0.6 else size - 1 - source.randrange(min(size, 400))
 
 
 def check(path: Path) -> None:

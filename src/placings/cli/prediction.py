@@ -37,11 +37,11 @@ def predict_files(
     import numpy as np
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet
 
     from placings.cli.checks import check_inputs, check_output
     from placings.cli.loading import read_data
     from placings.core import write_atomically
+    from placings.data import write_sealed
     from placings.metrics import top_rows
     from placings.rankers import load_ranker
 
@@ -79,5 +79,5 @@ def predict_files(
         if out.suffix.lower() == ".csv":
             pa.csv.write_csv(table, str(temporary))
         else:
-            pa.parquet.write_table(table, str(temporary))
+            write_sealed(table, temporary)
     typer.echo(f"{table.num_rows:,} scores in {out}")

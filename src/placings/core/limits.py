@@ -28,6 +28,8 @@ LIMITS = {
     "feature": Limit(1 << 20, "feature number {got}"),  # as many as features are usually hashed to
     "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
     "depth": Limit(64, "values nested {got} deep"),
+    "fields": Limit(4_096, "a log with {got} different fields"),
+    "sparse": Limit(16, "a table with {got} cells for each byte of its log"),  # counts from 4 million cells
     "config": Limit(4 << 20, "a file of {got} bytes"),
     "text": Limit(512, "a text of {got} letters"),  # what is longer is cut there, not refused
     "words": Limit(

@@ -39,6 +39,9 @@ from .paths import as_paths as as_paths
 from .paths import as_urls as as_urls
 from .paths import find_files as find_files
 from .paths import is_csv as is_csv
+from .paths import is_url as is_url
+from .paths import match_paths as match_paths
+from .paths import quote_globs as quote_globs
 from .quality import COVERAGE_RULES as COVERAGE_RULES
 from .quality import FeatureFacts as FeatureFacts
 from .quality import describe_features as describe_features
@@ -50,6 +53,9 @@ from .reading import name_written as name_written
 from .reading import read as read
 from .reading import read_feature_names as read_feature_names
 from .reading import write as write
+from .seals import check_seal as check_seal
+from .seals import seal_parquet as seal_parquet
+from .seals import write_sealed as write_sealed
 from .splits import Clusters as Clusters
 from .splits import find_clusters as find_clusters
 from .splits import name_units as name_units

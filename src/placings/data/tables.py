@@ -31,8 +31,10 @@ from placings.core import (
     write_atomically,
 )
 from placings.data.checks import check_position
+from placings.data.csv_text import CheckedText, check_csv, is_plain
 from placings.data.ids import as_whole, settle_ids
 from placings.data.ranking import PER_ROW, RankingData
+from placings.data.seals import READ, WRITE, check_seal, seal_parquet
 from placings.data.splits import UNITS
 
 if TYPE_CHECKING:
@@ -764,6 +766,8 @@ def read_parquet(path: str | PathLike[str], **columns: Any) -> RankingData:
     files = _list_parquet(path)
     arguments = {"source": str(path)} | columns
     with _told_as_bad_file(path):
+        for file in files:
+            check_seal(file)
         facts = [pq.read_metadata(file) for file in files]
         rows = sum(fact.num_rows for fact in facts)
         if rows == 0:
@@ -839,13 +843,7 @@ def read_csv_table(
     given: dict[str, Any] = {} if nulls is None else {"null_values": nulls}
     given["strings_can_be_null"] = nulls is not None
     convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **given)
-    try:
-        with open_stream(path) as stream:
-            table = csv.read_csv(stream, parse_options=parse, convert_options=convert)
-    except ValueError as error:
-        with open_stream(path) as stream:  # one thread counts rows, so its message says which one
-            csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
-        raise error
+    table = read_checked_csv(path, delimiter, convert)
     written = {name: table.column(name) for name in names if table.column_names.count(name) == 1}
     for name, texts in written.items():
         table = table.set_column(table.schema.get_field_index(name), name, _infer_type(texts, given))
@@ -875,6 +873,42 @@ def _read_again(texts: pa.ChunkedArray, given: Mapping[str, Any]) -> pa.ChunkedA
     return csv.read_csv(pa.py_buffer(out.getvalue()), None, options, convert).column("text")
 
 
+def read_checked_csv(path: Path, delimiter: str, convert: Any = None) -> pa.Table:
+    """A CSV file as Arrow reads it; refused are open quotes, what is not UTF-8, and what unpacks too far."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    plain = is_plain(path)
+    if find_compression(path) is not None:
+        check_csv(path, delimiter)  # what unpacks too far is refused before its table fills the memory
+
+    def read_once(threads: bool, breaks: bool) -> tuple[pa.Table, CheckedText]:
+        text = CheckedText(path, delimiter)
+        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=breaks)
+        try:
+            with open_stream(path) if plain else pa.PythonFile(text, "r") as stream:
+                return csv.read_csv(stream, csv.ReadOptions(use_threads=threads), parse, convert), text
+        except (pa.ArrowException, BadFile, ValueError, OSError):
+            if text.problem is not None:
+                raise text.problem from None
+            if text.breaks and not breaks:
+                return None, text
+            raise
+
+    with _told_as_bad_file(path):
+        try:
+            table, text = read_once(threads=True, breaks=False)
+            if text.breaks:  # it cut the blocks without a look at quotes
+                table, _ = read_once(threads=True, breaks=True)
+        except BadFile:
+            raise
+        except ValueError:
+            check_csv(path, delimiter)  # Arrow stops reading at its first error
+            read_once(threads=False, breaks=True)  # one thread counts rows, so its message says which one
+            raise
+    return table
+
+
 def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
     """Write parquet that `read_parquet` reads back equal; nothing is left behind on failure."""
     import pyarrow.parquet as pq
@@ -882,10 +916,12 @@ def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
     path = Path(path)
     batches = make_batches(data, name_columns(data))
     first = next(batches)
-    with write_atomically(path) as temporary, pq.ParquetWriter(temporary, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in batches:
-            writer.write_batch(batch)
+    with write_atomically(path) as temporary:
+        with pq.ParquetWriter(temporary, first.schema, **WRITE) as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+        seal_parquet(temporary)
 
 
 def _find_roles(
@@ -948,14 +984,14 @@ def _read_batches(files: Sequence[Path], roles: Roles) -> Iterator[pa.RecordBatc
     import pyarrow.parquet as pq
 
     for file in files:
-        with pq.ParquetFile(file, pre_buffer=False) as opened:  # buffering ahead holds whole row groups
+        with pq.ParquetFile(file, pre_buffer=False, **READ) as opened:  # buffering holds whole row groups
             yield from opened.iter_batches(BATCH_ROWS, columns=roles.columns)
 
 
 def find_delimiter(path: Path) -> str:
     if plain_name(path).lower().endswith((".tsv", ".tab")):
         return "\t"
-    with open_stream(path) as stream:
+    with _told_as_bad_file(path), open_stream(path) as stream:
         head = stream.read(1 << 16).split(b"\n", 1)[0]
     header = re.sub(r'"[^"]*"', "", head.decode("utf-8", "replace"))
     return max(",\t;|", key=header.count)  # a header of one column has none of them: the comma wins

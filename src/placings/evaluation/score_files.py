@@ -16,6 +16,7 @@ from placings.data import (
     RankingData,
     as_id_array,
     as_ids,
+    check_seal,
     find_delimiter,
     find_format,
     find_roles,
@@ -183,7 +184,8 @@ def _read_table(path: Path, ids: Sequence[str] = ()) -> CsvTable:
 
     try:
         if find_format(path) == "parquet":
-            return CsvTable(parquet.read_table(path), {})
+            check_seal(path)
+            return CsvTable(parquet.read_table(path, page_checksum_verification=True), {})
         return read_csv_table(path, find_delimiter(path), ids=ids)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise BadFile(path, f"cannot be read: {' '.join(str(error).split())}.") from error

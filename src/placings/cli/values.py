@@ -88,7 +88,8 @@ def check_value(name: str, value: Any, kind: Kind, said: str | None = None) -> A
             raise BadInput(f"{said} must be one of {', '.join(known)}. Got {_show(value)}.")
         return str(getattr(value, "value", value))
     checks: dict[Any, Callable[..., Any]] = {int: _check_whole, float: _check_number, bool: _check_flag}
-    return checks.get(kind.type, _check_text)(name, value, kind, said)
+    check = checks.get(kind.type, _check_text)
+    return check(name, value, kind, said)
 
 
 def _check_whole(name: str, value: Any, kind: Kind, said: str) -> int:

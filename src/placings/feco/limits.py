@@ -77,11 +77,11 @@ class Limit:
                 raise BadInput(f"the {name} of {where} must be a share from 0 to 1. Got {value!r}.")
         for name in ("min_events", "events", "windows"):
             value = getattr(self, name)
-            if value is not None and (not is_number(value) or value != int(value) or value < 0):
+            if value is not None and not (is_number(value) and 0 <= value < 2**63 and value == int(value)):
                 raise BadInput(f"{name} of {where} must be a whole number of 0 or more. Got {value!r}.")
         for name in ("spread", "importance"):
             value = getattr(self, name)
-            if value is not None and (not is_number(value) or not math.isfinite(value)):
+            if value is not None and not (is_number(value) and abs(value) < math.inf):
                 raise BadInput(f"{name} of {where} must be a number. Got {value!r}.")
         check_rule(self.rule, f"the rule of {where}")
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  the tables of hostile values are read across
 """Hostile command lines: every command with odd values for its arguments and options, one at a time.
 
 A child process serves many command lines, since loading the libraries anew costs seconds; some need a
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -225,7 +227,9 @@ def list_cases(count: int, seed: int) -> list[Case]:
         if chosen is None or chosen.name not in kinds:
             given = [*base, drawn.choice(TEXTS)]
         elif chosen.param_type_name == "argument":
-            place = [each.name for each in command.params if each.param_type_name == "argument"].index(chosen.name)
+            place = [each.name for each in command.params if each.param_type_name == "argument"].index(
+                chosen.name
+            )
             given = list(base)
             value = draw_value(drawn, kinds[chosen.name], chosen.name, list(kinds))
             given[place : place + 1] = [value]
@@ -234,7 +238,11 @@ def list_cases(count: int, seed: int) -> list[Case]:
             value = draw_value(drawn, kinds[chosen.name], chosen.name, list(kinds))
             at = next((place for place, word in enumerate(base) if word == flag), None)
             base = base if at is None or chosen.multiple else base[:at] + base[at + 2 :]
-            given = [*base, flag] if chosen.is_flag else [*base, f"{flag}={value}" if flag[1] == "-" else flag + value]
+            given = (
+                [*base, flag]
+                if chosen.is_flag
+                else [*base, f"{flag}={value}" if flag[1] == "-" else flag + value]
+            )
         stdout = drawn.choices(["file", "full", "closed"], [20, 2, 0.4])[0]
         encoding = drawn.choices(["utf-8", "ascii", "latin-1"], [10, 2, 1])[0]
         cases.append(Case([*words.split(), *given], stdout, encoding))
@@ -293,7 +301,12 @@ def run_alone(case: Case, home: Path) -> tuple[int, str, str]:
     command = ["sh", "-c", 'exec "$@" >&-', "sh", *call]
     try:
         done = subprocess.run(
-            command, cwd=home, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=LONGEST, env=environment(home)
+            command,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=LONGEST,
+            env=environment(home),
         )
     except subprocess.TimeoutExpired:
         return -1, "it took longer than a minute", ""
@@ -314,7 +327,12 @@ def fill(case: Case, home: Path) -> list[str]:
 
 def environment(home: Path) -> dict[str, str]:
     """Nothing is written outside of `home`, and no width is wrapped to."""
-    return {**os.environ, "PLACINGS_CACHE": str(home / "cache"), "COLUMNS": "200", "TMPDIR": str(home / "out")}
+    return {
+        **os.environ,
+        "PLACINGS_CACHE": str(home / "cache"),
+        "COLUMNS": "200",
+        "TMPDIR": str(home / "out"),
+    }
 
 
 class Server:
@@ -328,7 +346,8 @@ class Server:
         self.fresh = True
 
     def ask(self, case: Case) -> dict[str, Any] | None:
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asdict(case)).encode() + b"\n")
         self.process.stdin.flush()
         patience, self.fresh = LONGEST + 60 * self.fresh, False  # the first one imports
@@ -364,7 +383,10 @@ def serve() -> None:
             os.close(opened)
         sys.stdout = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding=case.encoding, errors="strict")
         sys.stderr = io.TextIOWrapper(
-            os.fdopen(os.dup(2), "wb", 0), encoding=case.encoding, errors="backslashreplace", write_through=True
+            os.fdopen(os.dup(2), "wb", 0),
+            encoding=case.encoding,
+            errors="backslashreplace",
+            write_through=True,
         )
         sys.argv = ["placings", *fill(case, home)]
         code: object = 0
@@ -378,11 +400,13 @@ def serve() -> None:
             code = end.code
         except BaseException as error:
             code = f"{type(error).__name__}: {error}"
-        try:
+        with suppress(OSError, ValueError):  # the full device
             sys.stdout.close()
-        except (OSError, ValueError):
-            pass  # the full device
-        shown = (home / "stdout.txt").read_bytes().decode(case.encoding, "replace") if case.stdout == "file" else ""
+        shown = (
+            (home / "stdout.txt").read_bytes().decode(case.encoding, "replace")
+            if case.stdout == "file"
+            else ""
+        )
         said = (home / "stderr.txt").read_bytes().decode(case.encoding, "replace")
         answer = {"code": code if isinstance(code, int) else -2, "stdout": shown, "stderr": said}
         if not isinstance(code, int):

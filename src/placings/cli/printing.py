@@ -44,8 +44,8 @@ def print_json(facts: Any, *, indent: int | None = None) -> None:
 
 def print_rows(text: str) -> None:
     """Rows for another program: exact in a pipe or a file, with controls shown on a terminal."""
-    shown = escape_text(text) if sys.stdout is not None and sys.stdout.isatty() else text
-    typer.echo(_encodable(shown, err=False), nl=False)
+    if sys.stdout is not None:  # not `typer.echo`, which takes what looks like colours out of a pipe
+        sys.stdout.write(_encodable(escape_text(text) if sys.stdout.isatty() else text, err=False))
 
 
 def _encodable(text: str, err: bool) -> str:

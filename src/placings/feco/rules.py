@@ -31,7 +31,6 @@ Rule: TypeAlias = str | float
 NON_ZERO = "non_zero"
 LEARNED = ("mean", "median")  # rules whose threshold comes from data
 SUFFIXES = (".yaml", ".yml", ".json")
-LARGEST = float(np.finfo(np.float64).max)
 MEDIANS = 8  # columns whose medians are taken together: an exact median holds its whole column
 
 
@@ -64,12 +63,20 @@ def check_rule(rule: Any, where: str = "rule") -> Rule:
         if rule not in COVERAGE_RULES:
             raise UnknownName("coverage rule", rule, COVERAGE_RULES)
         return rule
-    if isinstance(rule, bool) or not isinstance(rule, int | float | np.number) or not abs(rule) <= LARGEST:
+    if isinstance(rule, bool) or not isinstance(rule, int | float | np.number) or not _is_float(rule):
         raise BadInput(
             f"{where} must be a number, one of {', '.join(COVERAGE_RULES)}, a mapping of features to these, "
             f"a YAML or JSON file, or a saved ranker's folder. Got {rule!r}."
         )
     return float(rule)
+
+
+def _is_float(rule: float) -> bool:
+    """Whether it is a number that a threshold can be; 10^400 is none."""
+    try:
+        return not math.isnan(float(rule))
+    except OverflowError:
+        return False
 
 
 def read_rule_file(path: str | PathLike[str]) -> Mapping[str, Any]:

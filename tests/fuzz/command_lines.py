@@ -55,8 +55,8 @@ BASE: dict[str, list[str]] = {
     "inspect": ["train.txt"],
     "fit": ["train.txt", "--ranker", "ridge", "--out", "out/fit{n}"],
     "predict": ["model", "train.txt"],
-    "evaluate": ["train.txt", "--scores", "scores.csv", "--bootstrap", "20"],
-    "compare": ["train.txt", "--scores", "a=scores.csv", "--scores", "b=scores.csv", "--bootstrap", "20",
+    "evaluate": ["train.txt", "--scores", "scores.txt", "--bootstrap", "20"],
+    "compare": ["train.txt", "--scores", "a=scores.txt", "--scores", "b=scores.txt", "--bootstrap", "20",
                 "--permutations", "50"],
     "tune": ["train.txt", "--ranker", "ridge", "--trials", "1", "--folds", "2"],
     "import-model": ["lightgbm.txt", "out/imported{n}"],
@@ -126,7 +126,7 @@ def make_files(home: Path) -> None:
     data = pg.RankingData.from_arrays(X, y, np.repeat(np.arange(12), 5))
     pg.write(data, home / "train.txt")
     pg.make_ranker("ridge").fit(data).save(home / "model")
-    (home / "scores.csv").write_text("\n".join(map(str, X[:, 0])) + "\n")
+    (home / "scores.txt").write_text("\n".join(map(str, X[:, 0])) + "\n")
     write = {
         "empty.txt": b"", "binary.bin": bytes(range(256)) * 40, "latin1.csv": "qid;größe\n1;2\n".encode("latin-1"),
         "-x.txt": b"1 qid:1 1:2\n", "new\nline.txt": b"1 qid:1 1:2\n0 qid:1 1:1\n",
@@ -358,6 +358,10 @@ class Server:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 def serve() -> None:

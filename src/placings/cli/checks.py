@@ -32,7 +32,7 @@ def check_output(path: str | Path, option: str = "--out", endings: Sequence[str]
     if endings and not path.name.lower().endswith(tuple(endings)):
         raise BadInput(f"{option} must end in {_list_words(endings)}. Got {path.name!r}.")
     try:
-        os.stat(path)
+        path.stat()
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:  # a link to itself, a name that is too long

@@ -49,7 +49,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         (UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "start"), r"error: b'\xe9' is not UTF-8 text. "),
         (OSError(36, "File name too long", "x" * 9), "error: xxxxxxxxx: file name too long. Name another "),
         (RuntimeError("first\n  second\x1b[2J"), r"error: RuntimeError: first second\x1b[2J. This is a bug"),
-        (KeyError("x"), "error: KeyError: 'x'. This is a bug in placings: run again with PLACINGS_TRACEBACK=1"),
+        (KeyError("x"), "error: KeyError: 'x'. This is a bug in placings: run again with PLACINGS_TRA"),
         (pg.core.BadInput("two\nlines \x9b31m"), r"error: two lines \x9b31m"),
     ],
 )  # fmt: skip
@@ -262,4 +262,4 @@ def test_a_heading_of_per_query_csv_is_no_formula(train: Path, tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     head = (tmp_path / "run" / "per_query.csv").read_text().splitlines()[0]
-    assert head == '"qid","\'@cmd mrr","b mrr"'
+    assert head == '"qid","fold","\'@cmd mrr","b mrr"'

@@ -27,7 +27,13 @@ LIMITED = {
     "searches": "count", "days": "count", "queries": "count", "trials": "count", "steps": "count",
     "shown": "k", "pool": "k",
 }  # fmt: skip
-LISTED = ("metrics", "features", "rankers", "by")  # text with commas as a flag, perhaps a list in a file
+LISTED = (
+    "metrics",
+    "features",
+    "rankers",
+    "by",
+    "missing",
+)  # text with commas as a flag, perhaps a list in a file
 SHOWN = 80  # letters of a value in a message
 
 
@@ -88,7 +94,7 @@ def check_value(name: str, value: Any, kind: Kind, said: str | None = None) -> A
             raise BadInput(f"{said} must be one of {', '.join(known)}. Got {_show(value)}.")
         return str(getattr(value, "value", value))
     checks: dict[Any, Callable[..., Any]] = {int: _check_whole, float: _check_number, bool: _check_flag}
-    check = checks.get(kind.type, _check_text)
+    check: Callable[..., Any] = checks.get(kind.type, _check_text)
     return check(name, value, kind, said)
 
 
@@ -123,7 +129,7 @@ def _check_text(name: str, value: Any, kind: Kind, said: str) -> Any:
         raise BadInput(f"{said} must be text without a zero byte. Got {_show(value)}.")
     if kind.type is not Path and not _is_utf8(text):
         raise BadInput(f"{said} must be UTF-8 text. Got {_show(value)}.")
-    return value if isinstance(value, PurePath | str) or name == "missing" else text
+    return value if isinstance(value, PurePath | str) else text
 
 
 def _as_number(value: Any, kind: Any) -> Any:

@@ -71,7 +71,7 @@ def check_rule(rule: Any, where: str = "rule") -> Rule:
     return float(rule)
 
 
-def _is_float(rule: float) -> bool:
+def _is_float(rule: Any) -> bool:
     """Whether it is a number that a threshold can be; 10^400 is none."""
     try:
         return not math.isnan(float(rule))

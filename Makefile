@@ -61,12 +61,13 @@ bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted
 bench-house: $(STAMP)  ## the source in numbers: sizes, doors, repeats, the way of a click
 	$(BIN)/python benchmarks/house.py
 
-lint: $(STAMP)  ## formatting, lint, types, layers, doors
+lint: $(STAMP)  ## formatting, lint, types, layers, doors, versions that fit each other
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_doors.py
+	$(BIN)/python -m pip check --disable-pip-version-check
 
 format: $(STAMP)  ## rewrite the files as ruff wants them
 	$(BIN)/ruff format .

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.printing import print_text
+
 
 def import_model(
     model: Annotated[Path, typer.Argument(help="LightGBM text, or XGBoost .json or .ubj.")],
@@ -48,4 +50,4 @@ def import_model(
             )
         ranker.feature_names_ = found
     digest = ranker.save(out)
-    typer.echo(f"model: {out} ({libraries[library]}, {ranker.n_features_in_} features)\ndigest: {digest}")
+    print_text(f"model: {out} ({libraries[library]}, {ranker.n_features_in_} features)\ndigest: {digest}")

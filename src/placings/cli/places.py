@@ -11,7 +11,7 @@ from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
 from placings.cli.options import Layers, Near, When
 from placings.cli.places_study import run_places_study
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_text
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -96,7 +96,6 @@ def search_places(
             ranked = load_reranker(model).wrap(engine)
             hits = ranked.search(text, focus, k, wanted, time=moment, target=target, platform=platform)
     if as_json:
-        import json
         from dataclasses import asdict
 
         from placings.places import Place
@@ -104,7 +103,7 @@ def search_places(
         told_hits = [
             {"place": asdict(Place.of_hit(hit)), "score": hit.score, "rank": hit.rank} for hit in hits
         ]
-        print_text(json.dumps(told_hits, ensure_ascii=False))
+        print_json(told_hits)
         return
     print_text("\n".join(write_lines(hits, focus)) if hits else "nothing found")
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from placings.cli.options import Digest, FeatureNames, FoldNumber, Label, Missing, Qid, Split
+from placings.cli.printing import print_rows, print_text
 
 
 def predict_files(
@@ -73,11 +74,11 @@ def predict_files(
     if out is None:
         sink = pa.BufferOutputStream()
         pa.csv.write_csv(table, sink)
-        typer.echo(sink.getvalue().to_pybytes().decode(), nl=False)
+        print_rows(sink.getvalue().to_pybytes().decode())
         return
     with write_atomically(out) as temporary:
         if out.suffix.lower() == ".csv":
             pa.csv.write_csv(table, str(temporary))
         else:
             write_sealed(table, temporary)
-    typer.echo(f"{table.num_rows:,} scores in {out}")
+    print_text(f"{table.num_rows:,} scores in {out}")

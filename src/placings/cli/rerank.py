@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
 from placings.cli.options import AsJson, Layers, Near, When
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_note, print_text
 
 if TYPE_CHECKING:
     from placings.features import FeatureSet
@@ -95,7 +94,7 @@ def fit_log(
         "left_out": list(reranker.features_.notes),
     }  # fmt: skip
     if as_json:
-        print_text(json.dumps(found, ensure_ascii=False))
+        print_json(found)
         return
     print_text("\n".join(_say_fit(found, reranker)))
 
@@ -140,7 +139,7 @@ def evaluate_log(
 
         write_result_page(page, result)
     if as_json:
-        print_text(result.to_json())
+        print_json(result.to_json())
         return
     print_text("\n\n".join(part for part in (result.table(), result.slice_table()) if part))
 
@@ -207,11 +206,11 @@ def search_engine(
             "digest": answer.digest,
             "missing": dict(answer.missing),
         }
-        print_text(json.dumps(told, ensure_ascii=False))
+        print_json(told)
         return
     print_text("\n".join(write_lines(ordered[:k], focus)) if ordered else "nothing found")
     if answer.missing and ordered:
-        typer.echo(f"note: {answer.say_missing()}", err=True)
+        print_note(answer.say_missing())
 
 
 def _read_features(features: str | None) -> str | FeatureSet | None:
@@ -231,7 +230,7 @@ def _read_features(features: str | None) -> str | FeatureSet | None:
 def _say(text: str) -> None:
     """What is being done, on stderr and only on a terminal."""
     if sys.stderr.isatty():
-        typer.echo(text, err=True)
+        print_text(text, err=True)
 
 
 def _choose_features(log: ClickLog) -> str:

@@ -42,8 +42,11 @@ from .errors import find_warning as find_warning
 from .errors import option as option
 from .errors import say_flags as say_flags
 from .errors import setting as setting
+from .escaping import escape_cell as escape_cell
+from .escaping import escape_json as escape_json
 from .escaping import escape_line as escape_line
 from .escaping import escape_text as escape_text
+from .escaping import join_lines as join_lines
 from .folding import KEPT as KEPT
 from .folding import drop_brackets as drop_brackets
 from .folding import fold_letters as fold_letters

@@ -39,6 +39,8 @@ LIMITS = {
     "body": Limit(32 << 20, "a body of {got} bytes"),
     "model": Limit(8 << 30, "a model of {got} bytes"),
     "jobs": Limit(512, "{got} workers"),
+    "draws": Limit(1_000_000, "{got} draws"),
+    "count": Limit(100_000_000, "a count of {got}"),
 }
 
 
@@ -77,7 +79,8 @@ def say_limit(name: str, got: int | None = None) -> str:
     """
     most = find_limit(name)
     what = LIMITS[name].what.format(got=f"more than {most:,}" if got is None else f"{got:,}")
-    verb = "are" if LIMITS[name].what.split()[-1] in ("workers",) or what.startswith("values") else "is"
+    plural = LIMITS[name].what.split()[-1] in ("workers", "draws")
+    verb = "are" if plural or what.startswith("values") else "is"
     return f"{what} {verb} over the limit of {most:,}. If it is right, set {VARIABLE}{name.upper()}."
 
 

@@ -23,7 +23,10 @@ def read_config_text(path: Path) -> str:
     size = path.stat().st_size
     if size > find_limit("config"):
         raise BadFile(path, say_limit("config", size))
-    content = path.read_bytes()
+    with open(path, "rb") as file:  # a device or a pipe has no size, and may have no end
+        content = file.read(find_limit("config") + 1)
+    if len(content) > find_limit("config"):
+        raise BadFile(path, say_limit("config"))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

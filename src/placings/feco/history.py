@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, need_library, option, take_renamed, write_json
+from placings.core import (
+    BadFile,
+    BadInput,
+    need_library,
+    option,
+    parse_json,
+    read_config_text,
+    take_renamed,
+    write_json,
+)
 from placings.data import Backend, Table, opened
 from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, find_step, parse_time
 from placings.feco.choices import check_column
@@ -389,7 +398,7 @@ def open_history(path: str | PathLike[str]) -> StoreHistory:
             path, "is not a coverage store. Make one with `placings coverage trend EVENTS --store …`."
         )
     try:
-        read = json.loads((path / FILE).read_text(encoding="utf-8"))
+        read = parse_json(read_config_text(path / FILE))
         if read["version"] != VERSION:
             raise BadFile(path / FILE, f"has version {read['version']}; this placings knows {VERSION}.")
         done = {str(day): float(mark) for day, mark in read["done"].items()}

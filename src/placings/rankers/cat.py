@@ -26,6 +26,7 @@ from placings.rankers.boosting import (
     pop_param,
     show_rounds,
 )
+from placings.rankers.cat_files import BadModel, check_model
 from placings.rankers.estimator import weigh_queries
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
 
@@ -231,10 +232,10 @@ class CatBoostRanker(TreeRanker):
         catboost = need_library("catboost", "CatBoostRanker", "trees")
         booster = catboost.CatBoost()
         try:
+            self._refuse_width(check_model(content), "CatBoost")
             booster.load_model(blob=content)
-        except catboost.CatBoostError as error:
+        except (BadModel, catboost.CatBoostError) as error:
             raise BadInput(f"this is not a CatBoost model: {_last_part(error)}") from error
-        self._refuse_width(len(booster.feature_names_), "CatBoost")
         self.booster_ = booster
         self.rounds_ = int(booster.tree_count_)
         self.history_ = ()

@@ -28,6 +28,7 @@ from placings.rankers.boosting import (
 )
 from placings.rankers.estimator import weigh_queries
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
+from placings.rankers.xgb_files import check_model, read_model
 
 LARGEST_LABEL = 31  # with XGBoost's own exponential gain
 LARGEST_EXPONENT = 127  # labels are float32 there
@@ -129,28 +130,6 @@ def make_dense(X: Matrix) -> Iterator[Floats32]:
     rows = max(1, CELLS // max(1, X.shape[1]))
     for start in range(0, X.shape[0], rows):
         yield X[start : start + rows].toarray()
-
-
-def check_trees(content: bytes, width: int) -> None:
-    """Refuse a model (XGBoost's JSON, as it writes it after loading) whose trees would lead it astray.
-
-    XGBoost follows children and features without looking: a damaged file could end the process.
-    """
-    part = json.loads(content)["learner"]["gradient_booster"]
-    trees = part.get("gbtree", part)["model"].get("trees", ())
-    for number, tree in enumerate(trees):
-        children = np.array([tree["left_children"], tree["right_children"]], dtype=np.int64)
-        nodes = children.shape[1]
-        inner = children[0] != -1
-        led_to = children[:, inner].ravel()
-        arrays = ("split_indices", "split_conditions", "default_left", "base_weights")
-        whole = nodes > 0 and all(len(tree[name]) == nodes for name in arrays)
-        grown = ((led_to > 0) & (led_to < nodes)).all() and len(set(led_to.tolist())) == len(led_to)
-        if not whole or not grown or (children[1, ~inner] != -1).any():
-            raise ValueError(f"the nodes of tree {number} form no tree")
-        used = np.array(tree["split_indices"], dtype=np.int64)[inner]
-        if ((used < 0) | (used >= width)).any():
-            raise ValueError(f"tree {number} uses a feature that does not exist")
 
 
 OBJECTIVES = ("rank:ndcg", "rank:pairwise", "rank:map")
@@ -401,16 +380,13 @@ class XGBoostRanker(TreeRanker):
         xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         booster = xgboost.Booster({"nthread": as_threads(self.n_jobs), "verbosity": 0})
         try:
-            if not content.startswith(b"{"):
-                raise ValueError("it begins with no '{'")
+            width = check_model(read_model(content))
             booster.load_model(bytearray(content))
-            shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
-            check_trees(bytes(booster.save_raw("json")), int(booster.num_features()))
-        except (xgboost.core.XGBoostError, ValueError, KeyError) as error:
+            if int(booster.num_features()) != width:
+                raise ValueError(f"it says {width} features, and XGBoost reads {booster.num_features()}")
+        except (xgboost.core.XGBoostError, ValueError) as error:
             raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
-        if int(shape.get("num_class", 0)) > 1 or int(shape.get("num_target", 1)) > 1:
-            raise BadInput("this XGBoost model gives several scores a row; a ranker needs one.")
-        self._refuse_width(int(booster.num_features()), "XGBoost")
+        self._refuse_width(width, "XGBoost")
         self.booster_ = booster
         self.rounds_ = int(booster.num_boosted_rounds())
         self.history_ = ()

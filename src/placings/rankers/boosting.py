@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from placings.core import (
     Floats,
     Floats32,
     UnknownName,
+    check_limit,
     count_threads,
     show_progress,
 )
@@ -89,6 +91,8 @@ class TreeRanker(Ranker):
                 f"the {library} model has {width} features, but the ranker {len(self.feature_names_)}. "
                 "They do not belong together."
             )
+        if not hasattr(self, "feature_names_"):  # a file from elsewhere, which may name none of them
+            check_limit("feature", width)
 
     def _adopt(self, names: Iterable[str]) -> None:
         """Become a fitted ranker around a model from elsewhere; nothing is known of its data."""
@@ -102,6 +106,12 @@ class TreeRanker(Ranker):
             [-1.0, 1.0], (SAMPLE_ROWS, width)
         )
         self._sample = wild.astype(np.float32)
+
+
+def read_file(path: str | Path) -> bytes:
+    """A model's file whole, if it is not larger than any model."""
+    check_limit("model", Path(path).stat().st_size, str(path))
+    return Path(path).read_bytes()
 
 
 # -- parameters -----------------------------------------------------------------------------------
@@ -146,6 +156,7 @@ def as_threads(n_jobs: int | None) -> int:
         return count_threads()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
         raise BadInput(f"n_jobs must be a whole number of 1 or more, −1 or None for all. Got {n_jobs!r}.")
+    check_limit("jobs", int(n_jobs), "n_jobs")
     return int(n_jobs)
 
 

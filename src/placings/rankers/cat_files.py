@@ -75,7 +75,6 @@ def _check_trees(trees: _Table) -> int:
             raise BadModel("its features are not numbered one after the other")
         each.text(FEATURE["name"])
         borders.append(len(each.array(FEATURE["borders"], "<f4")))
-    check_limit("feature", len(features))
     counts = np.array(borders, dtype=np.int64)
     splits, sizes, starts = (
         trees.array(TREES[name], "<i4").astype(np.int64) for name in ("splits", "sizes", "starts")

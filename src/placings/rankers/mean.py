@@ -121,11 +121,15 @@ class MeanRanker(Ranker):
                 {file[len(start) :]: content for file, content in files.items() if file.startswith(start)}
             )
             self.members_[name] = ranker
-        if self.scales_.shape != (len(self.members_),) or not (self.scales_ > 0.0).all():
+        if self.scales_.shape != (len(self.members_),) or not _are_scales(self.scales_):
             raise BadInput(f"scales.txt must hold {len(self.members_)} numbers above 0.")
 
     def _missing_policy(self) -> str:
         return "; ".join(f"{name}: {ranker._missing_policy()}" for name, ranker in self.members_.items())
+
+
+def _are_scales(scales: Floats) -> bool:
+    return bool((np.isfinite(scales) & (scales > 0.0)).all())
 
 
 def measure_spread(scores: Floats, offsets: Ints) -> float:

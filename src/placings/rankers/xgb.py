@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, UnknownName, need_library
+from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, OverLimit, UnknownName, need_library
 from placings.data import Matrix, RankingData, name_features
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -24,6 +24,7 @@ from placings.rankers.boosting import (
     exponential_gain,
     merge_params,
     pop_param,
+    read_file,
     show_rounds,
 )
 from placings.rankers.estimator import weigh_queries
@@ -262,7 +263,9 @@ class XGBoostRanker(TreeRanker):
         """
         ranker = cls()
         try:
-            ranker._load(Path(path).read_bytes())
+            ranker._load(read_file(path))
+        except OverLimit:
+            raise
         except BadInput as error:
             raise BadFile(path, str(error)) from error
         ranker.rounds = ranker.rounds_
@@ -381,12 +384,12 @@ class XGBoostRanker(TreeRanker):
         booster = xgboost.Booster({"nthread": as_threads(self.n_jobs), "verbosity": 0})
         try:
             width = check_model(read_model(content))
+            self._refuse_width(width, "XGBoost")
             booster.load_model(bytearray(content))
             if int(booster.num_features()) != width:
                 raise ValueError(f"it says {width} features, and XGBoost reads {booster.num_features()}")
         except (xgboost.core.XGBoostError, ValueError) as error:
             raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
-        self._refuse_width(width, "XGBoost")
         self.booster_ = booster
         self.rounds_ = int(booster.num_boosted_rounds())
         self.history_ = ()

@@ -50,7 +50,6 @@ def check_model(model: Fields) -> int:
         width = _count(shape, "num_feature")
         if width < 1:
             raise BadModel("it has no features")
-        check_limit("feature", width)
         if _count(shape, "num_class", "0") > 1 or _count(shape, "num_target", "1") > 1:
             raise BadModel("it gives several scores a row; a ranker needs one")
         _check_score(shape)

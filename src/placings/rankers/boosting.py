@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 KINDS = ("gain", "split")
+THREADS = {"n_jobs", "nthread", "nthreads", "num_thread", "num_threads", "thread_count"}  # in any library
 LARGEST_EXPONENT = 1023  # 2^1024 is no float64
 
 Advance = Callable[[float | None], None]
@@ -128,6 +129,9 @@ def merge_params(
     {'learning_rate': 0.3}
     """
     chosen = dict(given or {})
+    for name in THREADS & set(chosen):
+        if isinstance(chosen[name], int):
+            check_limit("jobs", chosen[name], f"params[{name!r}]")
     taken = set(chosen)
     for names in aliases:
         if taken & set(names):
@@ -139,15 +143,6 @@ def pop_param(params: dict[str, Any], names: Iterable[str], default: Any) -> Any
     """Take out a setting under any of its names, or the default."""
     found = [params.pop(name) for name in tuple(names) if name in params]
     return found[0] if found else default
-
-
-def as_seed(random_state: Any) -> int | None:
-    """A seed for a library, from what scikit-learn calls a random_state; None leaves the library's own."""
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return None if random_state is None else int(random_state)
-    from sklearn.utils import check_random_state
-
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def as_threads(n_jobs: int | None) -> int:

@@ -26,6 +26,7 @@ from placings.core import (
     find_late,
     parse_json,
     read_bundle,
+    read_settled,
     write_bundle,
 )
 from placings.data import Matrix, name_features
@@ -69,7 +70,9 @@ def load(path: str | Path, *, digest: str | None = None) -> Any:
 
     `digest`, as `save` returned it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
     """
-    kind = "re-ranker" if (Path(path) / "reranker").is_dir() else "ranker"
+    kind = read_settled(
+        Path(path), lambda place: "re-ranker" if (place / "reranker").is_dir() else "ranker"
+    )
     return find_late("bundle", kind)(path, digest=digest)
 
 

@@ -1,6 +1,6 @@
 """A model file from elsewhere is tried in a child process first: what ends that one does not end this one.
 
-The structure of a model is checked before its library sees it; this is for what such a check does not foresee.
+A model's structure is checked before its library sees it; this is for what such a check does not foresee.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main(ranker: str, path: str) -> int:
     _limit_child(Path(path).stat().st_size)
     try:
         kind = find_class(ranker)
-        loaded = kind.from_model(path)  # type: ignore[attr-defined]
+        loaded = kind.from_model(path)
         loaded._score(loaded._sample)
     except MissingExtra:
         return 0  # the parent lacks it too, and says so

@@ -18,7 +18,6 @@ from placings.rankers.boosting import (
     TreeRanker,
     are_whole,
     as_old_sparse,
-    as_seed,
     as_threads,
     check_rounds,
     code_labels,
@@ -28,6 +27,7 @@ from placings.rankers.boosting import (
     read_file,
     show_rounds,
 )
+from placings.rankers.estimator import as_seed
 from placings.rankers.facts import POSITIVE_WEIGHT, Choice, Float, Int, RankerFacts
 
 Fields = dict[str, str]

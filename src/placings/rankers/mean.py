@@ -11,7 +11,7 @@ import numpy as np
 from placings.core import AnyArray, BadInput, Floats, Ints
 from placings.data import Matrix, RankingData
 from placings.rankers.catalogue import make_ranker
-from placings.rankers.estimator import Ranker
+from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import RankerFacts
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = {"lightgbm": {}, "neural": {}}
@@ -66,6 +66,7 @@ class MeanRanker(Ranker):
         for name, ranker in members.items():
             if "random_state" in ranker.get_params() and "random_state" not in self.members[name]:
                 ranker.set_params(random_state=self.random_state)
+            as_seed(ranker.get_params(deep=False).get("random_state"))
         return members
 
     def _check_settings(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from placings.core import (
     need_library,
 )
 from placings.data import Matrix, RankingData
-from placings.rankers.estimator import Ranker
+from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import Choice, Float, RankerFacts
 from placings.rankers.presets import NetworkSettings, settle
 from placings.transforms import Mixture, Transform, is_foreign, make_transform, refuse_half
@@ -246,7 +247,7 @@ class NeuralRanker(Ranker):
         if isinstance(self.transform, Transform):
             check_transform(self.transform)
         settings = self.settings_ = self._settle(train.n_queries)
-        seed = 0 if self.random_state is None else int(self.random_state)
+        seed = as_seed(self.random_state) or 0
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
             train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
         self.bag_ = is_wide(train.X)
@@ -300,7 +301,14 @@ class NeuralRanker(Ranker):
             from placings.rankers.networks import pass_sparse
 
             X = pass_sparse(self.transform_, X)
-        return score_rows(self.network_, X, offsets)
+        scores = score_rows(self.network_, X, offsets)
+        if np.isfinite(scores).all():
+            return scores
+        # a value near the end of float32 is too large for the network's sums; float64 has room for them
+        wide = score_rows(copy.deepcopy(self.network_).cpu().double(), X, offsets)
+        if self._looks_at_list():
+            return wide
+        return np.where(np.isfinite(scores), scores, wide)
 
     def _looks_at_list(self) -> bool:
         return bool(self.network_.needs_lists or self.transform_._per_query)
@@ -357,6 +365,7 @@ class NeuralRanker(Ranker):
         from placings.rankers.networks import find_activation
         from placings.training import OPTIMIZERS, PRECISIONS, SCHEDULES
 
+        as_seed(self.random_state)
         settings = self._settle()
         find_loss(settings.loss, draws=settings.draws)
         metric(self.metric)

@@ -17,7 +17,6 @@ from placings.rankers.boosting import (
     BoostingWatch,
     TreeRanker,
     are_whole,
-    as_seed,
     as_threads,
     check_rounds,
     drop_empty_queries,
@@ -27,7 +26,7 @@ from placings.rankers.boosting import (
     read_file,
     show_rounds,
 )
-from placings.rankers.estimator import weigh_queries
+from placings.rankers.estimator import as_seed, weigh_queries
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
 from placings.rankers.xgb_files import check_model, read_model
 

@@ -9,7 +9,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
-from placings.cli.options import Layers, Near, When
+from placings.cli.options import Digest, Layers, Near, When
 from placings.cli.places_study import run_places_study
 from placings.cli.printing import print_text
 

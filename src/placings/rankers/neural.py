@@ -22,6 +22,7 @@ from placings.core import (
     PlacingsWarning,
     UnknownName,
     need_library,
+    parse_json,
 )
 from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker, as_seed
@@ -339,16 +340,35 @@ class NeuralRanker(Ranker):
         torch = need_torch()
         from safetensors.numpy import load
 
-        facts = json.loads(files[FACTS])
+        facts = parse_json(files[FACTS])
         self.transform_ = Transform.from_state(facts["state"], load(files[TRANSFORM]))
+        if self.transform_.feature_names_ != self.feature_names_:
+            raise BadInput(f"{TRANSFORM} is of other features than the ranker.")
         if facts["given"]:
             self.transform = clone(self.transform_)
         self.bag_ = bool(facts.get("bag", False))
         self.settings_ = settle(self.preset, facts["settings"])
+        arrays = load(files[NETWORK])
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise BadInput(f"{NETWORK} must hold finite numbers.")
+        self._check_shapes({name: array.shape for name, array in arrays.items()})
         self.network_ = self._build(self.settings_)
-        tensors = {name: torch.from_numpy(array.copy()) for name, array in load(files[NETWORK]).items()}
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         self.network_.load_state_dict(tensors)
         self.network_.eval()
+
+    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuse settings of another network than the one whose weights are there, before it is made."""
+        import torch
+
+        if len(self.settings_.hidden) + self.settings_.blocks > max(16, len(shapes)):
+            raise BadInput(f"{NETWORK} has {len(shapes)} arrays, fewer than the settings have layers.")
+        with torch.device("meta"):  # shapes without memory
+            wanted = self._assemble(self.settings_).state_dict()
+        for name in dict.fromkeys([*wanted, *shapes]):
+            want = tuple(wanted[name].shape) or (1,) if name in wanted else None  # one number has a shape too
+            if want != shapes.get(name):
+                raise BadInput(f"{name!r} in {NETWORK} must have shape {want}. Got {shapes.get(name)}.")
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
@@ -403,10 +423,13 @@ class NeuralRanker(Ranker):
 
     def _build(self, settings: NetworkSettings) -> Any:
         torch = need_torch()
+        network = self._assemble(settings)
+        return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def _assemble(self, settings: NetworkSettings) -> Any:
         from placings.rankers.assembly import build_network
 
-        network = build_network(settings, self.transform_, self.context or (), bag=self.bag_)
-        return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return build_network(settings, self.transform_, self.context or (), bag=self.bag_)
 
     def _pass_sparse(self, data: RankingData) -> RankingData:
         from placings.rankers.networks import pass_sparse

@@ -18,6 +18,8 @@ from sklearn.base import BaseEstimator, clone
 
 from placings.core import (
     LATE,
+    OLD,
+    PART,
     BadBundle,
     BadInput,
     Bundle,
@@ -489,7 +491,10 @@ def _is_own(path: Path) -> bool:
         return False
     if not path.exists():
         return True
-    others = [each for each in path.iterdir() if each.name not in PARTS and not each.name.startswith(".")]
+    if not path.is_dir():
+        raise BadInput(f"{path} is a file. Name a folder for the re-ranker.")
+    names = {each.name for each in path.iterdir()} - set(PARTS)
+    others = [name for name in names if not name.endswith((PART, OLD))]
     return not others and not path.samefile(Path.cwd())
 
 

@@ -84,9 +84,9 @@ def load_ranker(path: str | Path, *, digest: str | None = None) -> Ranker:
     """
     bundle = read_bundle(path, digest=digest)
     name = bundle.manifest.get("ranker")
-    if name not in CLASSES:
+    if not isinstance(name, str) or name not in CLASSES:
         raise BadBundle(bundle.path, f"holds a ranker {name!r}, which this placings does not know.")
-    kind = find_class(str(name))
+    kind = find_class(name)
     try:
         ranker, expected = _restore(kind, bundle)
     except BadBundle:

@@ -349,11 +349,16 @@ class XGBoostRanker(TreeRanker):
     # -- using -------------------------------------------------------------------------------------
 
     def _score(self, X: Matrix) -> AnyArray:
-        parts = [
-            self.booster_.inplace_predict(part, predict_type="margin", validate_features=False)
-            for part in make_dense(X)
-        ]
+        parts = [self._score_part(part) for part in make_dense(X)]
         return np.concatenate([np.empty(0, dtype=np.float32), *parts])
+
+    def _score_part(self, part: Floats32) -> AnyArray:
+        if not self._linear:
+            found = self.booster_.inplace_predict(part, predict_type="margin", validate_features=False)
+            return np.asarray(found)
+        xgboost = need_library("xgboost", "XGBoostRanker", "trees")  # a linear booster has no quick way
+        matrix = xgboost.DMatrix(part, nthread=as_threads(self.n_jobs))
+        return np.asarray(self.booster_.predict(matrix, output_margin=True, validate_features=False))
 
     def _contribute(self, X: Matrix) -> AnyArray:
         xgboost = need_library("xgboost", "XGBoostRanker", "trees")
@@ -382,7 +387,8 @@ class XGBoostRanker(TreeRanker):
         xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         booster = xgboost.Booster({"nthread": as_threads(self.n_jobs), "verbosity": 0})
         try:
-            width = check_model(read_model(content))
+            model = read_model(content)
+            width = check_model(model)
             self._refuse_width(width, "XGBoost")
             booster.load_model(bytearray(content))
             if int(booster.num_features()) != width:
@@ -390,6 +396,7 @@ class XGBoostRanker(TreeRanker):
         except (xgboost.core.XGBoostError, ValueError) as error:
             raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
         self.booster_ = booster
+        self._linear = model["learner"]["gradient_booster"]["name"] == "gblinear"
         self.rounds_ = int(booster.num_boosted_rounds())
         self.history_ = ()
 

@@ -1,4 +1,4 @@
-"""Bundles of every ranker, and a re-ranker, damaged on the way: bytes changed, files cut, swapped, lost, added.
+"""Bundles of every ranker, and a re-ranker, damaged on the way: bytes changed, files cut, swapped or lost.
 
 What is accepted all the same must score as the bundle that was saved.
 """

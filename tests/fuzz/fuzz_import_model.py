@@ -50,7 +50,9 @@ def _models() -> dict[str, list[bytes]]:
         data = xgboost.DMatrix(X, y, group=sizes, feature_types=types, enable_categorical=True)
         own = {name: value for name, value in more.items() if name != "categories"}
         params = {"objective": "rank:ndcg", "verbosity": 0, "nthread": 1, **own}
-        booster = xgboost.train({**params, "max_depth": 3} if own != {"booster": "gblinear"} else params, data, 3)
+        booster = xgboost.train(
+            {**params, "max_depth": 3} if own != {"booster": "gblinear"} else params, data, 3
+        )
         found[".json"].append(bytes(booster.save_raw("json")))
         found[".ubj"].append(bytes(booster.save_raw("ubj")))
     for more in ({}, {"linear_tree": True, "objective": "regression"}, {"categorical_feature": [3]}):

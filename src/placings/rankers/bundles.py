@@ -70,9 +70,7 @@ def load(path: str | Path, *, digest: str | None = None) -> Any:
 
     `digest`, as `save` returned it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
     """
-    kind = read_settled(
-        Path(path), lambda place: "re-ranker" if (place / "reranker").is_dir() else "ranker"
-    )
+    kind = read_settled(Path(path), lambda place: "re-ranker" if (place / "reranker").is_dir() else "ranker")
     return find_late("bundle", kind)(path, digest=digest)
 
 

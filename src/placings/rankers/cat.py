@@ -234,9 +234,13 @@ class CatBoostRanker(TreeRanker):
         catboost = need_library("catboost", "CatBoostRanker", "trees")
         booster = catboost.CatBoost()
         try:
-            self._refuse_width(check_model(content), "CatBoost")
+            width = check_model(content)
+        except BadModel as error:
+            raise BadInput(f"this is not a CatBoost model: {error}.") from error
+        self._refuse_width(width, "CatBoost")
+        try:
             booster.load_model(blob=content)
-        except (BadModel, catboost.CatBoostError) as error:
+        except catboost.CatBoostError as error:
             raise BadInput(f"this is not a CatBoost model: {_last_part(error)}") from error
         self.booster_ = booster
         self.rounds_ = int(booster.tree_count_)

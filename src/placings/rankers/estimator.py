@@ -242,10 +242,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__}.{what} requires y to be passed, but the target y is None. "
                 "Pass labels, or a RankingData that holds them."
             )
-        matrix, labels = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan",
-            y_numeric=True,
-        )  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):  # it adds all values up, to see what is not finite
+            matrix, labels = validate_data(
+                self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan",
+                y_numeric=True,
+            )  # fmt: skip
         if qid is None:
             say_one_query(matrix.shape[0], f"{type(self).__name__}.{what}", stacklevel=4)
             qid = np.zeros(matrix.shape[0], dtype=np.int64)
@@ -262,11 +263,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _as_features(self, X: Any) -> Matrix:
         if isinstance(X, RankingData):
             return align_features(X, self.feature_names_).X
-        return as_matrix(
-            validate_data(
+        with np.errstate(over="ignore", invalid="ignore"):
+            checked = validate_data(
                 self, X, reset=False, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan"
             )
-        )
+        return as_matrix(checked)
 
 
 def as_seed(random_state: Any) -> int | None:

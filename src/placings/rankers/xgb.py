@@ -28,7 +28,7 @@ from placings.rankers.boosting import (
 )
 from placings.rankers.estimator import as_seed, weigh_queries
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
-from placings.rankers.xgb_files import check_model, read_model
+from placings.rankers.xgb_files import BadModel, check_model, read_model
 
 LARGEST_LABEL = 31  # with XGBoost's own exponential gain
 LARGEST_EXPONENT = 127  # labels are float32 there
@@ -389,11 +389,12 @@ class XGBoostRanker(TreeRanker):
         try:
             model = read_model(content)
             width = check_model(model)
-            self._refuse_width(width, "XGBoost")
+        except BadModel as error:
+            raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {error}.") from error
+        self._refuse_width(width, "XGBoost")
+        try:
             booster.load_model(bytearray(content))
-            if int(booster.num_features()) != width:
-                raise ValueError(f"it says {width} features, and XGBoost reads {booster.num_features()}")
-        except (xgboost.core.XGBoostError, ValueError) as error:
+        except xgboost.core.XGBoostError as error:
             raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
         self.booster_ = booster
         self._linear = model["learner"]["gradient_booster"]["name"] == "gblinear"

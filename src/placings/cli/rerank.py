@@ -11,7 +11,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
-from placings.cli.options import AsJson, Layers, Near, When
+from placings.cli.options import AsJson, Digest, Layers, Near, When
 from placings.cli.printing import print_json, print_note, print_text
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def evaluate_log(
     ] = False,
     bootstrap: Annotated[int, typer.Option(min=10, help="Samples for intervals.")] = 1000,
     page: Annotated[Path | None, typer.Option(help="Write the result as a page, .html.")] = None,
+    digest: Digest = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a re-ranker with the engine whose hits it re-ranks, on a log.
@@ -130,7 +131,7 @@ def evaluate_log(
     check_inputs(log)
     if page is not None:
         check_output(page, "--page", (".html",))
-    reranker = load_reranker(model)
+    reranker = load_reranker(model, digest=digest)
     with ClickLog.read(log) as rows:
         slices = None if by is None else split_names(by)
         result = reranker.evaluate(rows, wanted, live=live, slices=slices, bootstrap=bootstrap)
@@ -166,6 +167,7 @@ def search_engine(
     ] = None,
     when: When = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Hits at most.")] = 10,
+    digest: Digest = None,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:
     """Search an engine and show its hits in the learned order, beside the engine's ranks.
@@ -185,7 +187,7 @@ def search_engine(
     moment = None if when is None else parse_moment(when)
     known = parse_context(context or ())
     wanted = None if layers is None else split_names(layers)
-    reranker = load_reranker(model)
+    reranker = load_reranker(model, digest=digest)
     source: Engine = HitsFile(hits) if hits is not None else open_engine(str(engine))
     with ExitStack() as stack:
         stack.callback(getattr(source, "close", lambda: None))

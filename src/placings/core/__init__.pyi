@@ -62,6 +62,8 @@ from .great_circle import measure_km as measure_km
 from .late import LATE as LATE
 from .late import find_late as find_late
 from .late import make_features as make_features
+from .leftovers import OLD as OLD
+from .leftovers import PART as PART
 from .leftovers import hold_part as hold_part
 from .leftovers import swap_folder as swap_folder
 from .leftovers import sweep_leftovers as sweep_leftovers

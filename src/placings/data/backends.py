@@ -6,7 +6,6 @@ Everything that is asked is an Ibis expression, so each backend gets the same qu
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import shutil
@@ -28,6 +27,7 @@ from placings.core import (
     hold_part,
     keep_old_names,
     option,
+    parse_json,
 )
 from placings.data.csv_text import check_csv
 from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter, is_url, quote_globs
@@ -436,7 +436,7 @@ def _as_plain(table: pa.Table) -> pa.Table:
 
 def _read_record(schema: pa.Schema) -> dict[str, Any]:
     try:
-        recorded = json.loads((schema.metadata or {}).get(METADATA_KEY) or b"{}")
+        recorded = parse_json((schema.metadata or {}).get(METADATA_KEY) or b"{}")
     except ValueError:
         return {}
     return recorded if isinstance(recorded, dict) and recorded.get("version") == 1 else {}

@@ -27,6 +27,7 @@ from placings.core import (
     check_file,
     find_compression,
     option,
+    parse_json,
     plain_name,
     write_atomically,
 )
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 METADATA_KEY = b"placings"
 SINGLE_PARTS = ("qid", "label", "item", "position", "weight", "propensity", "time")
+PEOPLE = ("user_id", "userid", "customer_id", "visitor_id", "account_id")
 GUESSES: dict[str, tuple[str, ...]] = {  # lower case, in order of preference; - and space count as _
     "qid": (
         "qid", "query_id", "queryid", "search_id", "searchid", "srch_id", "event", "event_id", "request_id",
@@ -76,7 +78,7 @@ LEAKS: dict[str, tuple[str, ...]] = {
         "label", "labels", "relevance", "relevance_label", "rel", "grade", "judgment", "judgement", "target",
     ),
     "an id": (
-        *GUESSES["qid"], *GUESSES["item"], "user_id", "userid", "customer_id", "visitor_id", "account_id",
+        *GUESSES["qid"], *GUESSES["item"], *PEOPLE,
         "device_id", "row_id",
     ),
     "a time": (
@@ -327,7 +329,7 @@ def _read_recorded(schema: pa.Schema) -> dict[str, Any]:
     if entry is None:
         return {}
     try:
-        recorded = json.loads(entry)
+        recorded = parse_json(entry)
     except ValueError:
         return {}
     return recorded if isinstance(recorded, dict) and recorded.get("version") == 1 else {}
@@ -807,7 +809,8 @@ def read_csv(
         raise EmptyFile(path, "has a header but no rows.")
     arguments = {"source": str(path)} | columns
     roles, said = _find_roles(read.table.schema, **arguments)
-    table = read.with_ids([roles.qid, *([roles.item] if roles.item else [])]).select(roles.columns)
+    ids = [roles.qid, *([roles.item] if roles.item else []), *roles.segments.values()]
+    table = read.with_ids(ids).select(roles.columns)
     batches = table.to_batches(max_chunksize=BATCH_ROWS)
     return assemble_batches(batches, table.num_rows, roles, said, arguments["source"])
 
@@ -837,7 +840,7 @@ def read_csv_table(
     import pyarrow.csv as csv
 
     parse = csv.ParseOptions(delimiter=delimiter)
-    usual = {*GUESSES["qid"], *GUESSES["item"]}
+    usual = {*GUESSES["qid"], *GUESSES["item"], *PEOPLE}
     with open_stream(path) as stream, csv.open_csv(stream, parse_options=parse) as opened:
         names = [name for name in opened.schema.names if name in ids or _plain(name) in usual]
     given: dict[str, Any] = {} if nulls is None else {"null_values": nulls}

@@ -67,7 +67,6 @@ from .tables import SINGLE_PARTS as SINGLE_PARTS
 from .tables import check_width as check_width
 from .tables import find_delimiter as find_delimiter
 from .tables import find_roles as find_roles
-from .tables import open_stream as open_stream
 from .tables import read_csv as read_csv
 from .tables import read_csv_table as read_csv_table
 from .tables import read_parquet as read_parquet

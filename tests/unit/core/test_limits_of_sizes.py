@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from placings.core.errors import BadInput
@@ -30,3 +33,9 @@ def test_a_limit_that_is_no_whole_number_is_refused(monkeypatch, text):
 def test_a_refusal_begins_with_where_it_happened():
     with pytest.raises(OverLimit, match="^the request: a list of 10,001 results is over the limit"):
         check_limit("k", 10_001, "the request")
+
+
+def test_the_page_lists_every_limit_as_it_is():
+    page = (Path(__file__).parents[3] / "docs" / "hostile_input.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `PLACINGS_LIMIT_(\w+)` \| ([\d,]+) \|", page, re.MULTILINE)
+    assert shown == [(name.upper(), f"{limit.most:,}") for name, limit in LIMITS.items()]

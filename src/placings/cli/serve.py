@@ -13,7 +13,7 @@ from placings.cli.flags import PlainFlags
 from placings.cli.printing import print_text
 
 if TYPE_CHECKING:
-    from placings.serve import Arms, Supervisor
+    from placings.serve import Arms, Exploration, Supervisor
 
 TOKEN = "PLACINGS_ADMIN_TOKEN"
 
@@ -54,10 +54,15 @@ def serve(
     arm: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=SHARE:WHAT, e.g. control=0.5:engine, new=0.5:model, mix=0.1:engine+model. Again for more."
+            help="NAME=SHARE:WHAT: control=0.5:engine, new=0.4:model, mix=0.1:engine+model. Again for more."
         ),
     ] = None,
-    explore: Annotated[float, typer.Option(min=0.0, max=0.5, help="Rate of swaps of neighbours.")] = 0.0,
+    experiment: Annotated[
+        str, typer.Option(help="What the arms are for; another name deals people anew.")
+    ] = "first",
+    explore: Annotated[
+        float, typer.Option(min=0.0, max=0.5, help="Share of sessions with a swap of neighbours.")
+    ] = 0.0,
     explore_depth: Annotated[int, typer.Option(min=2, help="Swaps are within the first so many.")] = 10,
     exact_positions: Annotated[
         bool, typer.Option("--exact-positions", help="Do not round people's coordinates to 0.01°.")
@@ -90,7 +95,7 @@ def serve(
         raise typer.BadParameter("name a saved re-ranker: --model DIR.")
     import asyncio
 
-    from placings.serve import ServeSettings, Supervisor, write_logs
+    from placings.serve import Exploration, ServeSettings, Supervisor, write_logs
 
     settings = ServeSettings(
         model=str(model.resolve()),
@@ -109,7 +114,7 @@ def serve(
         exact_positions=exact_positions,
         hosts=tuple(allow_host or ()),
         origins=tuple(allow_origin or ()),
-        arms=_read_arms(arm or [], explore, explore_depth),
+        arms=_read_arms(arm or [], Exploration(explore, explore_depth), experiment),
     )
     write_logs()
     supervisor = Supervisor(settings, _read_token(token_file))
@@ -125,25 +130,12 @@ def _say_started(supervisor: Supervisor) -> None:
     sys.stdout.flush()
 
 
-def _read_arms(told: list[str], rate: float, depth: int) -> Arms:
-    from placings.core import BadInput
-    from placings.serve import Arm, Arms, Exploration
+def _read_arms(told: list[str], exploration: Exploration, experiment: str) -> Arms:
+    from placings.serve import Arm, Arms
 
-    exploration = Exploration(rate, depth)
     if not told:
-        return Arms(exploration=exploration)
-    arms = []
-    for each in told:
-        name, equals, rest = each.partition("=")
-        share, colon, what = rest.partition(":")
-        try:
-            number = float(share)
-        except ValueError:
-            number = -1.0
-        if not (name and equals and colon and what) or number < 0:
-            raise BadInput(f"an arm must be NAME=SHARE:WHAT, such as new=0.5:model. Got {each!r}.")
-        arms.append(Arm(name, number, tuple(what.split("+"))))
-    return Arms(tuple(arms), exploration)
+        return Arms(exploration=exploration, experiment=experiment)
+    return Arms(tuple(map(Arm.parse, told)), exploration, experiment)
 
 
 def _read_token(path: Path | None) -> str | None:

@@ -141,7 +141,9 @@ class LiveService:
         shown = Reply(_cut(reply, size), reply.arm, reply.answer, reply.reason)
         items = [str(request.items[row].get("item_id")) for row in shown.order]
         search_id = self.signer.sign(items)
-        body = describe(request, shown, search_id, user=person.user, session=person.session)
+        body = describe(
+            request, shown, search_id, arms=self.settings.arms, user=person.user, session=person.session
+        )
         self.monitor.count_shown(shown.arm, shown.reason)
         if not self.store.note(Shown(search_id, body, time(), person.user)):
             self.monitor.count_dropped()
@@ -200,7 +202,8 @@ class LiveService:
         arm = self.settings.arms.choose(person.key)
         asked = self._add_clicks(request, arm)
         answers, reason = await self._ask_models(arm, asked)
-        drawn, chosen, fallback = draw(self.settings.arms, arm, answers, len(asked.items), person.stretch)
+        items = [str(item.get("item_id")) for item in asked.items]
+        drawn, chosen, fallback = draw(self.settings.arms, arm, answers, items, person.stretch)
         return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else ""), asked
 
     def _add_clicks(self, request: Request, arm: Arm) -> Request:

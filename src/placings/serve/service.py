@@ -63,23 +63,25 @@ def draw(
     arms: Arms,
     arm: Arm,
     answers: Mapping[str, Answer],
-    count: int,
+    items: Sequence[str],
     session: str,
 ) -> tuple[Drawn, Answer | None, str]:
     """The list of an arm, the answer behind it, and why it is not what the arm should show ("" if it is).
 
+    `items` are the ids of the request's items, and `session` is what turns and swaps are keyed by.
     `answers` holds those models that answered in time; an arm whose model did not shows the engine's order,
     without interleaving or swaps, so that a fallback never counts for a model.
     """
-    engine = tuple(range(count))
+    engine = tuple(range(len(items)))
+    keys = (arms.experiment, session)
     wanted = [name for name in arm.shows if name != ENGINE]
     if any(name not in answers for name in wanted):
-        return Drawn(engine, (), 0, (1.0,) * count), None, "fallback"
+        return Drawn(engine, (), 0, (1.0,) * len(items)), None, "fallback"
     orders = [engine if name == ENGINE else answers[name].order for name in arm.shows]
     chosen = answers[wanted[0]] if wanted else None
     if len(orders) == 2:
-        return interleave(orders[0], orders[1], (arm.shows[0], arm.shows[1]), arms.seed, session), chosen, ""
-    return explore(Drawn(tuple(orders[0])), arms.exploration, arms.seed, session), chosen, ""
+        return interleave(orders[0], orders[1], (arm.shows[0], arm.shows[1]), *keys), chosen, ""
+    return explore(orders[0], items, arms.exploration, *keys), chosen, ""
 
 
 def check_request(request: Request) -> None:
@@ -129,12 +131,13 @@ def round_position(request: Request, *, exact: bool = False) -> Request:
 
 
 def describe(
-    request: Request, reply: Reply, search_id: str, *, user: str | None, session: str | None
+    request: Request, reply: Reply, search_id: str, *, arms: Arms, user: str | None, session: str | None
 ) -> dict[str, Any]:
     """The impression as a search of the log: what was known, and the items in the order shown.
 
     Each item keeps all its fields; `position` is where it was shown, `engine_position` where the engine had
-    it. `shown_probability` is how likely it was to stand there, by the swaps of exploration.
+    it. `shown_probability` is how likely it was to stand there, by the swaps of exploration. `experiment` and
+    `arms` are what `placings serve report` counts by.
     """
     told = request.to_dict()
     results = []
@@ -150,10 +153,13 @@ def describe(
         "search_id": search_id,
         "user_id": user,
         "session_id": session,
+        "experiment": arms.experiment,
+        "arms": str(arms),
         "arm": reply.arm,
         "model": reply.answer.model if reply.answer is not None and not reply.reason else None,
         "fallback": reply.reason or None,
         "swapped": reply.drawn.swapped,
+        "swap_probability": reply.drawn.swap_probability,
         "results": results,
     }
 

@@ -90,13 +90,5 @@ class ServeSettings:
     @classmethod
     def from_dict(cls, told: dict[str, Any]) -> ServeSettings:
         """What `to_dict` gave."""
-        from placings.serve.arms import Arm, Exploration
-
-        arms = told["arms"]
-        made = Arms(
-            tuple(Arm(each["name"], each["share"], tuple(each["shows"])) for each in arms["arms"]),
-            Exploration(**arms["exploration"]),
-            arms["seed"],
-        )
         lists = {name: tuple(told[name]) for name in ("hosts", "origins")}
-        return cls(**{**told, **lists, "arms": made})
+        return cls(**{**told, **lists, "arms": Arms.from_dict(told["arms"])})

@@ -38,6 +38,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/feature_coverage.py
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
+	$(BIN)/python benchmarks/online_tests.py
 	$(BIN)/python benchmarks/join.py
 
 bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (default ../shared/data); hours

@@ -11,6 +11,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.printing import print_text
+from placings.cli.serve_report import report_experiment
 
 if TYPE_CHECKING:
     from placings.serve import Arms, Exploration, Supervisor
@@ -23,6 +24,7 @@ app = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode="rich",
 )
+app.command("report")(report_experiment)
 
 
 @app.callback()

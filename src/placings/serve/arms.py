@@ -157,12 +157,10 @@ def draw_share(*words: str) -> float:
     >>> draw_share("a", "bc") != draw_share("ab", "c")
     True
     """
-    digest = hashlib.blake2b(digest_size=7)
-    for word in words:
-        told = word.encode("utf-8", "surrogatepass")
-        digest.update(len(told).to_bytes(4, "big") + told)
+    told = [word.encode("utf-8", "surrogatepass") for word in words]
+    joined = b"".join(len(word).to_bytes(4, "big") + word for word in told)
     # 53 bits are what a float holds: 56 could be rounded up to 1
-    return (int.from_bytes(digest.digest(), "big") >> 3) / 2**53
+    return (int.from_bytes(hashlib.blake2b(joined, digest_size=7).digest(), "big") >> 3) / 2**53
 
 
 def interleave(one: Sequence[int], other: Sequence[int], names: tuple[str, str], *keys: str) -> Drawn:

@@ -160,8 +160,8 @@ class Experiment:
         for name, arm in people.arms.items():
             chosen = people.is_in(name)
             counts = (
-                chosen.sum(), people.searches[chosen].sum(), people.sessions[chosen].sum(), people.lists[name],
-                people.fallbacks[name], people.bots[name],
+                chosen.sum(), people.searches[chosen].sum(), people.sessions[chosen].sum(),
+                people.lists[name], people.fallbacks[name], people.bots[name],
             )  # fmt: skip
             rows.append((name, "+".join(arm.shows), f"{arm.share:g}", *(f"{int(each):,}" for each in counts)))
         header = ("arm", "shows", "share", "people", "searches", "sessions", "lists", "fallbacks", "bots")
@@ -179,7 +179,15 @@ class Experiment:
                 )  # fmt: skip
                 ends = format_interval(own.lows[-1], own.highs[-1])
                 rows.append((metric, arm, format_mean(own.estimates[-1]), ends, *compared))
-        header = ("mean over people", "arm", "mean", "interval", f"less {self.control}", "interval", "")
+        header = (
+            "mean over people",
+            "arm",
+            "mean",
+            "interval",
+            f"difference to {self.control}",
+            "interval",
+            "",
+        )
         return _make_grid(header, rows, left=2)
 
     def _lay_preferences(self) -> Grid:

@@ -76,7 +76,7 @@ def draw_people(world: World, people: int, rng: np.random.Generator) -> tuple[An
 def follow(world: World, values: AnyArray, treated: AnyArray, looks: AnyArray) -> ConfidenceSequence:
     """The confidence sequence of a world."""
     if world.kind == "preference":
-        return follow_mean(values, looks, span=2.0)
+        return follow_mean(values, looks, bounds=(-1.0, 1.0))
     return follow_difference(values, treated, looks)
 
 

@@ -59,6 +59,10 @@ def serve(
             help="NAME=SHARE:WHAT: control=0.5:engine, new=0.4:model, mix=0.1:engine+model. Again for more."
         ),
     ] = None,
+    with_model: Annotated[
+        list[str] | None,
+        typer.Option(help="Another re-ranker for arms, NAME=DIR: --with-model next=DIR --arm new=0.5:next."),
+    ] = None,
     experiment: Annotated[
         str, typer.Option(help="What the arms are for; another name deals people anew.")
     ] = "first",
@@ -116,6 +120,7 @@ def serve(
         exact_positions=exact_positions,
         hosts=tuple(allow_host or ()),
         origins=tuple(allow_origin or ()),
+        models=_read_models(with_model or []),
         arms=_read_arms(arm or [], Exploration(explore, explore_depth), experiment),
     )
     write_logs()
@@ -138,6 +143,18 @@ def _read_arms(told: list[str], exploration: Exploration, experiment: str) -> Ar
     if not told:
         return Arms(exploration=exploration, experiment=experiment)
     return Arms(tuple(map(Arm.parse, told)), exploration, experiment)
+
+
+def _read_models(told: list[str]) -> dict[str, str]:
+    from placings.core import BadInput
+
+    models: dict[str, str] = {}
+    for each in told:
+        name, _, folder = each.partition("=")
+        if not (name and folder) or name in ("engine", "model", *models):
+            raise BadInput(f"another model must be NAME=DIR with a name of its own. Got {each!r}.")
+        models[name] = str(Path(folder).resolve())
+    return models
 
 
 def _read_token(path: Path | None) -> str | None:

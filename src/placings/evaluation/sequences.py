@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,24 +73,24 @@ def follow_mean(
     looks: ArrayLike | None = None,
     *,
     level: float = 0.95,
-    span: float = 1.0,
+    bounds: tuple[float, float] = (0.0, 1.0),
     tightest: int = TIGHTEST,
 ) -> ConfidenceSequence:
     """The mean of the first n values at each look, with its confidence sequence.
 
     `values` `[people]` come in the order in which people were counted, each person once; `looks` are numbers
-    of people, by default only all. `span` is the width of the range of a value. The variance has one person
-    more, whose value is off by the whole span: rare clicks in a small arm would else pass for certainty.
+    of people, by default only all. Values lie within `bounds`, and so do intervals. The variance has one
+    person more, who is off by the whole range: rare clicks in a small arm would else pass for certainty.
 
     >>> follow_mean([0.0, 1.0] * 500).highs.round(2)
     array([0.55])
     """
-    told = _as_values(values)
+    told, span = _as_values(values, bounds)
     at = _as_looks(looks, len(told))
     count, mean, variance = _accumulate(told, np.ones(len(told), dtype=bool), at, span)
     radius = find_radius(np.maximum(count, 1), variance, level=level, tightest=tightest)
     radius = np.where(count >= LEAST, radius, np.nan)
-    return ConfidenceSequence(at, mean, mean - radius, mean + radius)
+    return _clip(ConfidenceSequence(at, mean, mean - radius, mean + radius), *bounds)
 
 
 def follow_difference(
@@ -99,7 +99,7 @@ def follow_difference(
     looks: ArrayLike | None = None,
     *,
     level: float = 0.95,
-    span: float = 1.0,
+    bounds: tuple[float, float] = (0.0, 1.0),
     tightest: int = TIGHTEST,
 ) -> ConfidenceSequence:
     """The mean of the treated less that of the others at each look, with its confidence sequence.
@@ -112,7 +112,7 @@ def follow_difference(
     >>> both.estimates, both.excludes_zero
     (array([0.]), False)
     """
-    told = _as_values(values)
+    told, span = _as_values(values, bounds)
     chosen = np.asarray(treated, dtype=bool)
     if chosen.shape != told.shape:
         raise BadInput(f"treated must have one value a person: {len(told)}. Got {chosen.shape}.")
@@ -124,7 +124,7 @@ def follow_difference(
     variance = n * (variance1 / np.maximum(n1, 1) + variance0 / np.maximum(n0, 1))
     radius = np.where(enough, find_radius(n, variance, level=level, tightest=tightest), np.nan)
     difference = mean1 - mean0
-    return ConfidenceSequence(at, difference, difference - radius, difference + radius)
+    return _clip(ConfidenceSequence(at, difference, difference - radius, difference + radius), -span, span)
 
 
 def weigh_counts(counts: Mapping[str, int], shares: Mapping[str, float], *, prior: float = PRIOR) -> float:
@@ -159,11 +159,18 @@ def weigh_counts(counts: Mapping[str, int], shares: Mapping[str, float], *, prio
     return found
 
 
-def _as_values(values: ArrayLike) -> Floats:
-    told = np.asarray(values, dtype=np.float64)
+def _as_values(values: ArrayLike, bounds: tuple[float, float]) -> tuple[Floats, float]:
+    """The values, and the width of their range."""
+    told, (low, high) = np.asarray(values, dtype=np.float64), bounds
     if told.ndim != 1 or not np.isfinite(told).all():
         raise BadInput(f"values must be finite numbers, one a person. Got shape {told.shape}.")
-    return told
+    if len(told) and not (told.min() >= low and told.max() <= high):
+        raise BadInput(f"values must be from {low:g} to {high:g}. Got {told.min():g} to {told.max():g}.")
+    return told, high - low
+
+
+def _clip(found: ConfidenceSequence, low: float, high: float) -> ConfidenceSequence:
+    return replace(found, lows=np.maximum(found.lows, low), highs=np.minimum(found.highs, high))
 
 
 def _as_looks(looks: ArrayLike | None, people: int) -> Ints:

@@ -343,7 +343,7 @@ def judge_people(people: People, rules: CountingRules, control: str | None = Non
     preferences = {}
     for arm in mixed:
         told = people.preference[people.is_in(arm.name)]
-        preferences[arm.name] = follow_mean(told[~np.isnan(told)], level=level, span=2.0)
+        preferences[arm.name] = follow_mean(told[~np.isnan(told)], level=level, bounds=(-1.0, 1.0))
     return Experiment(people, rules, base, _test_ratio(people), level, means, differences, preferences, times)
 
 

@@ -88,13 +88,22 @@ def test_equal_values_are_no_certainty() -> None:
 
 
 def test_a_wider_range_has_a_wider_interval() -> None:
-    values = np.tile([-1.0, 1.0], 100)
-    assert follow_mean(values, span=2.0).highs[0] > follow_mean(values, span=1.0).highs[0]
+    values = np.tile([0.0, 1.0], 100)
+    assert follow_mean(values, bounds=(-1.0, 1.0)).highs[0] > follow_mean(values).highs[0]
+
+
+def test_an_interval_stays_within_what_can_be() -> None:
+    found = follow_mean(np.ones(LEAST))
+    assert (found.lows[0] > 0.0, found.highs[0]) == (True, 1.0)
+    both = follow_difference(np.tile([0.0, 1.0], LEAST), np.tile([False, True], LEAST))
+    assert both.highs[0] == 1.0
 
 
 def test_values_and_looks_that_make_no_sense_are_refused() -> None:
     with pytest.raises(BadInput, match="finite numbers"):
         follow_mean([0.0, np.nan])
+    with pytest.raises(BadInput, match="from 0 to 1. Got 0 to 2"):
+        follow_mean([0.0, 2.0])
     with pytest.raises(BadInput, match="one value a person"):
         follow_difference([0.0, 1.0], [True])
     with pytest.raises(BadInput, match="from 0 to 2"):

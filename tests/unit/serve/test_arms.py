@@ -72,11 +72,9 @@ def test_a_changed_share_of_two_arms_moves_only_the_change() -> None:
 
 
 def test_a_changed_share_of_three_arms_moves_few() -> None:
-    after = (Arm("control", 0.4, ("engine",)), Arm("new", 0.4, ("model",)), THREE[2])
-    moved = sum(
-        Arms(THREE).choose(person).name != Arms(after).choose(person).name
-        for person in map(str, range(20_000))
-    )
+    before = Arms(THREE)
+    after = Arms((Arm("control", 0.4, ("engine",)), Arm("new", 0.4, ("model",)), THREE[2]))
+    moved = sum(before.choose(person).name != after.choose(person).name for person in map(str, range(20_000)))
     least = (0.1 + 0.1) / 2  # half the sum of the absolute changes
     assert 20_000 * least * 0.9 < moved < 20_000 * 2 * least / (1 + least)
 
@@ -249,8 +247,8 @@ def test_an_arm_that_cannot_be_read_is_refused(told: str) -> None:
     ("told", "said"),
     [
         (("a b=1:model",), "letters, digits"), (("a=1.5:model",), "from 0 to 1"),
-        (("a=1:model+model",), "different"), (("a=1:x+y+z",), "two different"), (("a=0.5:engine", "a=0.5:model"), "different names"),
-        (("a=0.5:engine",), "make 1"),
+        (("a=1:model+model",), "different"), (("a=1:x+y+z",), "two different"),
+        (("a=0.5:engine", "a=0.5:model"), "different names"), (("a=0.5:engine",), "make 1"),
     ],
 )  # fmt: skip
 def test_arms_that_make_no_sense_are_refused(told: tuple[str, ...], said: str) -> None:

@@ -51,7 +51,7 @@ def find_radius(
 
     At n = `tightest` it is narrowest in relation to the interval of fixed size, which it exceeds there by a
     half. Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas: Time-uniform central limit theory and asymptotic
-    confidence sequences, Annals of Statistics 2024, Theorem 2.2.
+    confidence sequences, Annals of Statistics 2024 (arXiv 2103.06476).
 
     >>> find_radius([5_000], [0.25]).round(4), round(1.96 * (0.25 / 5_000) ** 0.5, 4)
     (array([0.0215]), 0.0139)

@@ -124,8 +124,8 @@ class Arms:
         With u a hash of experiment, arm and person, arm i waits −ln(1 − u_i) / share_i and so wins with
         probability share_i. The order of the arms does not matter. If shares change, few people move: of two
         arms, exactly the change; of more, at most 2δ/(1 + δ) of all people, where δ is half the sum of the
-        absolute changes. No rule without a memory of earlier shares can promise less (Bavarian et al.,
-        Optimality of correlated sampling strategies, Theory of Computing 2020).
+        absolute changes. No rule without a memory of earlier shares can promise less for any number of arms
+        (Bavarian et al., Optimality of correlated sampling strategies, Theory of Computing 2020).
 
         >>> arms = Arms((Arm("old", 0.5, ("engine",)), Arm("new", 0.5, ("model",))))
         >>> arms.choose("ann") == arms.choose("ann")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import pytest
 from terminal import call_placings
 
 from placings.core import BadFile, BadInput, UnknownName
-from placings.serve.arms import Arm, Arms
+from placings.rerank.requests import Request
+from placings.serve.arms import Arm, Arms, Exploration
 from placings.serve.event_store import Event, EventStore, Shown
 from placings.serve.experiments import judge_experiment, judge_people
-from placings.serve.people import CountingRules, People, read_people
+from placings.serve.people import CountingRules, People, Swaps, read_people
+from placings.serve.service import Answer, Reply, describe, draw
 
 AB = "old=0.5:engine new=0.5:model"
 START = 1_750_000_000.0  # seconds
@@ -233,10 +236,6 @@ def test_memory_does_not_grow_with_lists(log: Log) -> None:
 
 def make_people(counts: dict[str, int], clicks: dict[str, float], arms: str = AB, seed: int = 0) -> People:
     """People as a pass over a store gives them, who click with these rates."""
-    from collections import Counter
-
-    from placings.serve.people import Swaps
-
     rng = np.random.default_rng(seed)
     names = np.repeat(np.array(list(counts), dtype=object), list(counts.values()))
     rng.shuffle(names)
@@ -285,8 +284,6 @@ def test_a_mismatch_of_shares_is_said_before_all() -> None:
 
 def test_bots_of_one_arm_alone_are_a_mismatch() -> None:
     people = make_people({"old": 5_000, "new": 5_000}, {"old": 0.3, "new": 0.3})
-    from collections import Counter
-
     people.kept = {AB: Counter({"old": 5_000, "new": 4_000})}
     found = judge(people)
     assert found.ratio.alarm
@@ -294,8 +291,6 @@ def test_bots_of_one_arm_alone_are_a_mismatch() -> None:
 
 
 def test_people_are_held_to_the_shares_under_which_they_came() -> None:
-    from collections import Counter
-
     people = make_people({"old": 10_000, "new": 6_000}, {"old": 0.3, "new": 0.3})
     people.dealt = {
         AB: Counter({"old": 5_000, "new": 5_000}),
@@ -376,6 +371,32 @@ def test_swaps_and_their_weights_are_counted_by_session(tmp_path: Path) -> None:
     assert (swaps.lists, swaps.swapped, swaps.sessions, swaps.swapped_sessions) == (20, 4, 10, 2)
     assert swaps.expected_sessions == pytest.approx(2.0)
     assert swaps.weights / swaps.sessions == pytest.approx(0.8 / 0.8 + 0.2 / 0.2)
+
+
+def test_what_the_service_writes_down_is_what_the_report_reads(tmp_path: Path) -> None:
+    told = "old=0.4:engine new=0.4:model mix=0.2:engine+model"
+    arms = Arms(tuple(map(Arm.parse, told.split())), Exploration(0.5, 3), "spring")
+    request = Request({"query": "ulm"}, [{"item_id": item} for item in "abcd"])
+    answers = {"model": Answer((3, 2, 1, 0), (), "digest")}
+    log, shown = Log(tmp_path), Counter[str]()
+    swapped = 0
+    for number in range(200):
+        user = f"user {number}"
+        arm = arms.choose(user)
+        drawn, answer, reason = draw(arms, arm, answers, list("abcd"), user)
+        reply = Reply(drawn, arm.name, answer, reason)
+        body = describe(request, reply, str(number), arms=arms, user=user, session=user)
+        log.store.note(Shown(str(number), json.loads(json.dumps(body)), START + number, user))
+        log.click(str(number), body["results"][1]["item_id"], number + 5)
+        shown[arm.name] += 1
+        swapped += drawn.swapped > 0
+    people = log.read()
+    log.store.close()
+    assert people.dealt == {told: shown}
+    assert set(people.values["click MRR"]) == {0.5}
+    assert people.swaps.swapped_sessions == swapped > 0
+    assert np.isfinite(people.preference).sum() == shown["mix"]  # and nobody else has teams
+    assert set(people.preference[people.is_in("mix")]) == {-1.0, 1.0}
 
 
 # -- the command -------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/feature_coverage.py
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
+	$(BIN)/python benchmarks/online_tests.py
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/places_threads.py
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from time import time
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pandas as pd
 import placings as pg
 from placings.places.engines.sqlite import SqliteEngine, build_index
 from placings.places.place import Place
+from placings.serve.event_store import Event, EventStore, Shown
 from placings.simulate.places_log import simulate_log
 from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
 
@@ -40,6 +42,24 @@ def make_files(folder: Path) -> None:
     write_events(folder)
     write_places(folder)
     write_imports(folder)
+    write_served(folder / "serve-data")
+
+
+def write_served(folder: Path) -> None:
+    """What `placings serve` leaves: lists of two arms, three days ago, and some clicks."""
+    start = time() - 3 * 86_400
+    with EventStore(folder) as store:
+        for number in range(120):
+            search, user, arm = f"search-{number}", f"user-{number}", ("control", "new")[number % 2]
+            results = [{"item_id": item, "position": place + 1} for place, item in enumerate("abc")]
+            body = {
+                "experiment": "spring", "arms": "control=0.5:engine new=0.5:model", "arm": arm,
+                "query": "karlsruhe", "swapped": 0, "swap_probability": 0.0, "results": results,
+            }  # fmt: skip
+            store.note(Shown(search, body, start + number, user))
+            if number % 3:
+                click = {"item_id": "b", "action": "click"}
+                store.add([Event(f"event-{number}", search, click, start + number + 5, user)])
 
 
 def draw(queries: int, features: int, seed: int) -> pg.RankingData:

@@ -25,6 +25,7 @@ from placings.cli.prediction import predict_files
 from placings.cli.printing import STOPPED, print_error, print_note, print_text
 from placings.cli.reproduce import app as reproduce_app
 from placings.cli.rerank import app as rerank_app
+from placings.cli.serve import app as serve_app
 from placings.cli.tuning import tune_files
 from placings.core import PlacingsError, escape_text, join_lines, say_flags
 
@@ -86,6 +87,7 @@ app.command("import-model")(import_model)
 app.command("export")(export_model)
 app.add_typer(log_app, name="log")
 app.add_typer(rerank_app, name="rerank")
+app.add_typer(serve_app, name="serve")
 app.add_typer(coverage_app, name="coverage")
 app.add_typer(places_app, name="places")
 app.add_typer(reproduce_app, name="reproduce")

@@ -24,6 +24,11 @@ from .scoring import predict_lists as predict_lists
 from .scoring import rank_distribution as rank_distribution
 from .selection import QueryKFold as QueryKFold
 from .selection import scorer as scorer
+from .sequences import LEAST as LEAST
+from .sequences import ConfidenceSequence as ConfidenceSequence
+from .sequences import follow_difference as follow_difference
+from .sequences import follow_mean as follow_mean
+from .sequences import weigh_counts as weigh_counts
 from .slices import find_groups as find_groups
 from .spaces import find_space as find_space
 from .trials import weigh_positives as weigh_positives

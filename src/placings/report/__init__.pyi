@@ -2,6 +2,7 @@ from .coverage_figures import draw_degradation as draw_degradation
 from .coverage_figures import draw_importances as draw_importances
 from .coverage_page import multiply_window as multiply_window
 from .coverage_page import write_coverage_page as write_coverage_page
+from .experiment_figures import draw_sequences as draw_sequences
 from .figures import draw_rank_distribution as draw_rank_distribution
 from .log_page import write_log_page as write_log_page
 from .mixture_figures import Claim as Claim

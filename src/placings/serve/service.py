@@ -1,0 +1,173 @@
+"""One list from a request to what is shown, without HTTP, threads or disks: pure functions.
+
+`answer` asks a re-ranker. `draw` decides what a person is shown: an arm's order, two interleaved, a swap of
+neighbours. `describe` is the impression, as `placings log join` reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from placings.core import BadInput
+from placings.rerank import Hit, Request, Reranker
+from placings.serve.arms import ENGINE, Arm, Arms, Drawn, explore, interleave
+from placings.serve.settings import MOST_ITEMS, MOST_LETTERS, ROUNDED
+
+POSITION = ("focus_lat", "focus_lon")
+ANONYMOUS = "anonymous"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of a request: rows of it, best first, their scores, its digest, what was missing."""
+
+    order: tuple[int, ...]
+    scores: tuple[float, ...]
+    model: str | None
+    missing: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A list as it is shown. `reason` says why it is the engine's order where a model was due."""
+
+    drawn: Drawn
+    arm: str
+    answer: Answer | None = None
+    reason: str = ""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Rows of the request, best first."""
+        return self.drawn.order
+
+
+def answer(reranker: Reranker, request: Request) -> Answer:
+    """The re-ranker's order of a request: what is judged, saved and served is this.
+
+    Items beyond the re-ranker's pool stay behind it, in their order. Scores that are no numbers are refused.
+    """
+    head = Request(request.context, list(request.items[: reranker.pool]))
+    found = reranker.rerank(head)
+    scores = tuple(float(score) for score in found.scores)
+    if not all(map(math.isfinite, scores)):
+        raise BadInput("the model gave a score that is not a number.")
+    tail = range(len(head.items), len(request.items))
+    return Answer((*(int(row) for row in found.order), *tail), scores, found.digest, dict(found.missing))
+
+
+def draw(
+    arms: Arms,
+    arm: Arm,
+    answers: Mapping[str, Answer],
+    items: Sequence[str],
+    session: str,
+) -> tuple[Drawn, Answer | None, str]:
+    """The list of an arm, the answer behind it, and why it is not what the arm should show ("" if it is).
+
+    `items` are the ids of the request's items, and `session` is what turns and swaps are keyed by.
+    `answers` holds those models that answered in time; an arm whose model did not shows the engine's order,
+    without interleaving or swaps, so that a fallback never counts for a model.
+    """
+    engine = tuple(range(len(items)))
+    keys = (arms.experiment, session)
+    wanted = [name for name in arm.shows if name != ENGINE]
+    if any(name not in answers for name in wanted):
+        return Drawn(engine, (), 0, (1.0,) * len(items)), None, "fallback"
+    orders = [engine if name == ENGINE else answers[name].order for name in arm.shows]
+    chosen = answers[wanted[0]] if wanted else None
+    if len(orders) == 2:
+        return interleave(orders[0], orders[1], (arm.shows[0], arm.shows[1]), *keys), chosen, ""
+    return explore(orders[0], items, arms.exploration, *keys), chosen, ""
+
+
+def check_request(request: Request) -> None:
+    """Refuse what no service should work on: too many items, a long text, ids that are missing or twice."""
+    if len(request.items) > MOST_ITEMS:
+        raise BadInput(f"items must be {MOST_ITEMS} or fewer. Got {len(request.items):,}.")
+    text = request.context.get("query")
+    if text is not None and not isinstance(text, str):
+        raise BadInput(f"context.query must be a text. Got {type(text).__name__}.")
+    if text is not None and len(text) > MOST_LETTERS:
+        raise BadInput(f"context.query must have {MOST_LETTERS} letters or fewer. Got {len(text):,}.")
+    for name, value in request.context.items():
+        if isinstance(value, str) and len(value) > 4 * MOST_LETTERS:
+            raise BadInput(
+                f"context.{name} must have {4 * MOST_LETTERS} letters or fewer. Got {len(value):,}."
+            )
+    for name, most in (("focus_lat", 90.0), ("focus_lon", 180.0)):
+        degrees = request.context.get(name)
+        if degrees is not None and not (_is_number(degrees) and abs(degrees) <= most):
+            raise BadInput(f"context.{name} must be a number within ±{most:g}. Got {str(degrees)[:40]!r}.")
+    seen: set[str] = set()
+    for place, item in enumerate(request.items):
+        identity = item.get("item_id")
+        if not isinstance(identity, str | int) or isinstance(identity, bool) or identity == "":
+            raise BadInput(
+                f"items[{place}].item_id must be a text or a whole number. Got {str(identity)[:40]!r}."
+            )
+        if str(identity) in seen:
+            raise BadInput(f"items[{place}].item_id is there twice: {str(identity)[:40]!r}.")
+        seen.add(str(identity))
+
+
+def round_position(request: Request, *, exact: bool = False) -> Request:
+    """A person's coordinates to 0.01°, before features and log alike: a street is not needed to rank.
+
+    >>> round_position(Request({"focus_lat": 49.00937, "focus_lon": 8.40412})).context
+    {'focus_lat': 49.01, 'focus_lon': 8.4}
+    """
+    if exact:
+        return request
+    rounded = {
+        name: round(float(request.context[name]), ROUNDED)
+        for name in POSITION
+        if _is_number(request.context.get(name)) and math.isfinite(request.context[name])
+    }
+    return Request({**request.context, **rounded}, request.items)
+
+
+def describe(
+    request: Request, reply: Reply, search_id: str, *, arms: Arms, user: str | None, session: str | None
+) -> dict[str, Any]:
+    """The impression as a search of the log: what was known, and the items in the order shown.
+
+    Each item keeps all its fields; `position` is where it was shown, `engine_position` where the engine had
+    it. `shown_probability` is how likely it was to stand there, by the swaps of exploration. `experiment` and
+    `arms` are what `placings serve report` counts by.
+    """
+    told = request.to_dict()
+    results = []
+    for place, row in enumerate(reply.order):
+        item = {**told["items"][row], "position": place + 1, "engine_position": row + 1}
+        if reply.drawn.propensity:
+            item["shown_probability"] = reply.drawn.propensity[place]
+        if reply.drawn.teams:
+            item["team"] = reply.drawn.teams[place]
+        results.append(item)
+    return {
+        **told["context"],
+        "search_id": search_id,
+        "user_id": user,
+        "session_id": session,
+        "experiment": arms.experiment,
+        "arms": str(arms),
+        "arm": reply.arm,
+        "model": reply.answer.model if reply.answer is not None and not reply.reason else None,
+        "fallback": reply.reason or None,
+        "swapped": reply.drawn.swapped,
+        "swap_probability": reply.drawn.swap_probability,
+        "results": results,
+    }
+
+
+def list_hits(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
+    """Hits in the order shown."""
+    return [hits[row] for row in order]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,94 @@
+"""What a service is told at its start: one frozen object, with defaults that a team would choose."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from placings.core import BadInput, check_limit
+from placings.serve.arms import Arms
+
+NO_ENGINE = "none"
+MOST_RESULTS = 40  # as Pelias
+MOST_ITEMS = 200  # of a request that brings its own
+MOST_LETTERS = 256  # of a text; what is longer is refused
+MOST_EVENTS = 500  # in one feedback request
+ROUNDED = 2  # digits after the point that a person's coordinates keep: 0.01° is about a kilometre
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """How to serve.
+
+    `model` is a saved re-ranker, `models` more of them by name, for other arms; `engine` as `open_engine`
+    takes it, or "none" if callers bring the hits. `data` is the folder of events, key and lock. Times are in
+    milliseconds where their names say so, else in seconds.
+    """
+
+    model: str
+    engine: str = NO_ENGINE
+    data: str = "serve-data"
+    models: dict[str, str] = field(default_factory=dict)
+    digest: str | None = None
+    model_root: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    admin_port: int = 8081
+    workers: int = 1
+    depth: int = 40
+    budget_ms: float = 50.0
+    engine_timeout_ms: float = 1000.0
+    engine_threads: int = 2
+    most_waiting: int = 32
+    grace: float = 10.0
+    exact_positions: bool = False
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    arms: Arms = field(default_factory=Arms)
+    clicks_delay: float = 2.0
+    dark_share: float = 0.5
+    fall_back_when_dark: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("port", "admin_port"):
+            if not 0 <= getattr(self, name) <= 65_535:
+                raise BadInput(f"{name} must be from 0 to 65535. Got {getattr(self, name)!r}.")
+        for name in ("budget_ms", "engine_timeout_ms", "grace", "clicks_delay"):
+            if not 0 < getattr(self, name) < 3.6e6:
+                raise BadInput(f"{name} must be above 0. Got {getattr(self, name)!r}.")
+        for name in ("workers", "engine_threads"):
+            check_limit("jobs", getattr(self, name), name)
+            if getattr(self, name) < 1:
+                raise BadInput(f"{name} must be 1 or more. Got {getattr(self, name)!r}.")
+        if not 2 <= self.depth <= MOST_ITEMS:
+            raise BadInput(f"depth must be from 2 to {MOST_ITEMS}. Got {self.depth!r}.")
+        if self.most_waiting < 1:
+            raise BadInput(f"most_waiting must be 1 or more. Got {self.most_waiting!r}.")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...]:
+        """The names under which the service answers; another name in a request is refused."""
+        if self.hosts:
+            return self.hosts
+        return ("127.0.0.1", "localhost", "::1", "[::1]") if self.is_loopback else ("*",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a worker and for `settings.json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> ServeSettings:
+        """What `to_dict` gave."""
+        lists = {name: tuple(told[name]) for name in ("hosts", "origins")}
+        return cls(**{**told, **lists, "arms": Arms.from_dict(told["arms"])})

@@ -1,9 +1,6 @@
 from .arms import Arm as Arm
 from .arms import Arms as Arms
 from .arms import Exploration as Exploration
-from .event_store import Event as Event
-from .event_store import EventStore as EventStore
-from .event_store import Shown as Shown
 from .experiments import judge_experiment as judge_experiment
 from .logs import write_logs as write_logs
 from .people import CountingRules as CountingRules

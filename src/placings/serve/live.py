@@ -108,6 +108,7 @@ class LiveService:
     ) -> None:
         self.settings, self.models, self.engine = settings, models, engine
         self.store, self.signer, self.monitor = store, signer, monitor
+        store.on_drop = monitor.count_dropped
         self.circuit = Circuit()
         self.ready = True
         self._finders = ThreadPoolExecutor(settings.engine_threads, "placings-engine")
@@ -143,8 +144,7 @@ class LiveService:
         search_id = self.signer.sign(items)
         body = describe(request, shown, search_id, user=person.user, session=person.session)
         self.monitor.count_shown(shown.arm, shown.reason)
-        if not self.store.note(Shown(search_id, body, time(), person.user)):
-            self.monitor.count_dropped()
+        self.store.note(Shown(search_id, body, time(), person.user))
         return Served(search_id, request, shown, hits)
 
     # -- stages ------------------------------------------------------------------------------------

@@ -4,6 +4,9 @@ from .arms import Exploration as Exploration
 from .event_store import Event as Event
 from .event_store import EventStore as EventStore
 from .event_store import Shown as Shown
+from .export import export_log as export_log
+from .forgetting import forget_user as forget_user
+from .forgetting import prune_store as prune_store
 from .logs import write_logs as write_logs
 from .service import answer as answer
 from .settings import ServeSettings as ServeSettings

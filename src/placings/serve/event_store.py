@@ -463,7 +463,7 @@ def create_store(folder: Path) -> None:
             try:
                 found = _find_format(connection)
             except sqlite3.DatabaseError as error:
-                raise _explain_opening(path, error) from None
+                raise _tell(path, error) from None
     if found != FORMAT:
         raise BadFile(path, f"has format {found}; this placings reads {FORMAT}. Upgrade placings.")
 
@@ -486,6 +486,17 @@ def find_store(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
+@contextmanager
+def open_store(folder: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """A connection to the store of a folder for the time of a `with`; SQLite's errors become ours."""
+    path = find_store(folder)
+    with closing(connect(path)) as connection:
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise _tell(path, error) from error
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A connection to a store that is there, for any thread."""
     address = f"{path.absolute().as_uri()}?mode=rw"  # a file that was removed must not come back empty
@@ -498,17 +509,19 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.Error as error:
         connection.close()
-        raise _explain_opening(path, error) from None
+        raise _tell(path, error) from None
     return connection
 
 
-def _explain_opening(path: Path, error: sqlite3.Error) -> PlacingsError:
+def _tell(path: Path, error: sqlite3.Error) -> PlacingsError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return DiskFull(f"{path}: there is no space left. Free some.")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy(f"{path}: another process has been writing for {BUSY:g} seconds. Try again.")
-    return BadFile(path, f"is not a store of events: {error}. Name another folder.")
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+        return BadFile(path, f"is not a store of events: {error}. Name another folder.")
+    return StoreFailed(f"{path}: {error}. Check the disk and the file's permissions.")
 
 
 def _make_folder(folder: Path) -> None:

@@ -198,7 +198,7 @@ class LiveService:
 
     async def _order(self, request: Request, person: Person, size: int) -> tuple[Reply, Request]:
         arm = self.settings.arms.choose(person.key)
-        asked = self._add_clicks(request, arm)
+        asked = self._add_clicks(_add_time(request), arm)
         answers, reason = await self._ask_models(arm, asked)
         drawn, chosen, fallback = draw(self.settings.arms, arm, answers, len(asked.items), person.stretch)
         return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else ""), asked
@@ -322,6 +322,13 @@ def is_list_of(opened_items: str, items: Sequence[str]) -> bool:
 def _make_context(query: Query) -> Request:
     lat, lon = query.focus or (None, None)
     return Request({"focus_lat": lat, "focus_lon": lon})
+
+
+def _add_time(request: Request) -> Request:
+    """The request with its time, so that the log has the one that the features saw."""
+    if request.context.get("time") is not None:
+        return request
+    return Request({**request.context, "time": _as_iso(time())}, request.items)
 
 
 def _known(person: Person) -> dict[str, Any]:

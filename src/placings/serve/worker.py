@@ -57,7 +57,12 @@ class Worker:
         return LiveModels(rerankers, counts)
 
     def _count(self, reranker: Reranker) -> ClickCounts:
-        counts = ClickCounts(self.store.path, reranker.clicks_, delay=self.settings.clicks_delay)
+        counts = ClickCounts(
+            self.store.path,
+            reranker.clicks_,
+            until=reranker.clicks_until_,
+            delay=self.settings.clicks_delay,
+        )
         counts.follow(now=True)
         return counts
 

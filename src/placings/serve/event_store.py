@@ -26,7 +26,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
-from placings.core import BadFile, BadInput, PlacingsError, escape_line
+from placings.core import BadFile, BadInput, PlacingsError, escape_line, parse_json
 
 LOG = logging.getLogger("placings.serve")
 FILE = "events.sqlite"
@@ -576,7 +576,7 @@ def _read(
     with closing(connect(path)) as connection:
         asked = f"{question} WHERE time >= ? AND time < ?{only} ORDER BY time, 1"
         for key, body in connection.execute(asked, (as_micros(since), last)):
-            yield key, dict(json.loads(body))
+            yield key, dict(parse_json(body))
 
 
 def _as_row(what: str, given: Event | Shown) -> Row:

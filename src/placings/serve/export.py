@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadFile, hold_part, swap_folder, sync_file
+from placings.core import BadFile, hold_part, parse_json, swap_folder, sync_file
 from placings.logs import ITEM_ID, MADE, POSITION, SEARCH, SEARCH_ID
 from placings.serve.event_store import as_micros, open_store
 
@@ -161,7 +161,7 @@ def _read_searches(
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The searches of the store and their lists, by time; objects are taken apart, as in every log."""
     for search_id, at, user, body in connection.execute(ASKED_SHOWN, span):
-        told = json.loads(body)
+        told = parse_json(body)
         items = [_flatten(item) for item in told.pop(RESULTS, None) or []]
         known = {SEARCH_ID: search_id, "user_id": user, "time": _choose_time(told.get("time"), at)}
         yield {**_flatten(told), **known}, items
@@ -210,7 +210,7 @@ def _write_events(connection: sqlite3.Connection, asked: str, span: tuple[int, i
             rows = found.fetchmany(10 * BATCH)
             made = []
             for *values, body in rows:
-                event = {**json.loads(body), **dict(zip(names, values, strict=True))}
+                event = {**parse_json(body), **dict(zip(names, values, strict=True))}
                 made.append({name: fit_value(kind, event.get(name), ignored) for name, kind in DONE.items()})
             writer.write_table(pa.Table.from_pylist(made, schema))
             count += len(made)

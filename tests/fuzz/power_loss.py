@@ -7,7 +7,7 @@ the record: of what was not synced by then any part may be on the disk, in any o
 bytes; a file's name counts as written only once its folder was synced. The store is opened on what is left.
 
     python tests/fuzz/power_loss.py --replays 5000
-    python tests/fuzz/power_loss.py --replays 500 --careless    # a store that syncs too little: events are lost
+    python tests/fuzz/power_loss.py --replays 500 --careless    # syncs too little: events are lost
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def record_lives(home: Path, lives: int, seed: int, *, careless: bool = False) -
 
 
 def write_events(told: dict[str, Any]) -> None:
-    """A writer: events of former ones again, then its own, with impressions; each acknowledgement is marked."""
+    """A writer: events of former ones again, then its own, with impressions; acknowledgements are marked."""
     from placings.serve import event_store
     from placings.serve.event_store import Event, EventStore, Shown
 
@@ -193,7 +193,7 @@ class Disk:
 def replay(
     operations: list[Operation], replays: int, seed: int
 ) -> Iterator[tuple[set[str], dict[str, bytes]]]:
-    """Events that were acknowledged before a cut, and the folder after it; cuts are anywhere in the record."""
+    """Events that were acknowledged before a cut, and the folder after it, for cuts all over the record."""
     source = random.Random(seed)
     cuts = sorted(source.randrange(1, len(operations) + 1) for _ in range(replays))
     disk, acknowledged, done = Disk(), set(), 0

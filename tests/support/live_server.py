@@ -8,10 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 STARTED = re.compile(r"serving on http://127\.0\.0\.1:(\d+)")
 SERVE = "from placings.cli.main import run; run()"
@@ -35,10 +36,25 @@ def make_items(count: int = 5, first: int = 0) -> list[dict[str, Any]]:
     ]
 
 
+class Reply(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    body: Any
+    headers: dict[str, str]
+
+
 class LiveServer:
     """`placings serve` in a process of its own, ended with all its workers."""
 
-    def __init__(self, model: Path, data: Path, *words: str, workers: int = 1) -> None:
+    def __init__(
+        self,
+        model: Path,
+        data: Path,
+        *words: str,
+        workers: int = 1,
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.log = data.with_name(f"{data.name}.log")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -46,7 +62,7 @@ class LiveServer:
                     sys.executable, "-c", SERVE, "serve", "--model", str(model), "--data", str(data),
                     "--port", "0", "--admin-port", "0", "--workers", str(workers), *words,
                 ],
-                stdout=subprocess.PIPE, stderr=log, text=True,
+                stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **(environment or {})},
             )  # fmt: skip
         assert self.process.stdout is not None
         found = STARTED.search(self.process.stdout.readline())
@@ -63,17 +79,16 @@ class LiveServer:
             return [int(number) for number in told.read_text().split()]
         return []
 
-    def post(self, path: str, told: Any, **headers: str) -> tuple[int, Any]:
-        """Status and body of a request."""
-        asked = urllib.request.Request(
-            self.url + path, json.dumps(told).encode(), {"content-type": "application/json", **headers}
-        )
+    def ask(self, path: str, told: Any = None, **headers: str) -> Reply:
+        """The reply to a GET, or to a POST where something is told."""
+        body = None if told is None else json.dumps(told).encode()
+        asked = Request(self.url + path, body, {"content-type": "application/json", **headers})
         try:
-            with urllib.request.urlopen(asked, timeout=30) as reply:
-                return reply.status, json.loads(reply.read())
-        except urllib.error.HTTPError as error:
+            with urlopen(asked, timeout=30) as reply:
+                return Reply(reply.status, json.loads(reply.read()), dict(reply.headers))
+        except HTTPError as error:
             with error:
-                return error.code, json.loads(error.read())
+                return Reply(error.code, json.loads(error.read()), dict(error.headers))
 
     def end(self) -> int:
         """Ask it to leave, and wait."""

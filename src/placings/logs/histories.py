@@ -50,17 +50,25 @@ def count_clicks(rows: pd.DataFrame) -> dict[str, int]:
 def continue_clicks(rows: pd.DataFrame) -> dict[str, int]:
     """How often each item was clicked in all, by a log that a service wrote.
 
-    Such a log says in `past_clicks` what came before it: an item's count is what its last showing says and
-    the clicks of searches from then on. Items whose rows say nothing are counted as `count_clicks` does.
+    Such a log says in `past_clicks` what came before it: an item's count is what its first showing with such
+    a value says, and the clicks from then on. Other items are counted as `count_clicks` does.
+
+    >>> import pandas as pd
+    >>> log = pd.DataFrame({"item_id": ["a", "a", "b"], "label": 1.0, "past_clicks": [7.0, 8.0, None],
+    ...                     "time": pd.to_datetime(["2024-05-01", "2024-05-02", "2024-05-03"])})
+    >>> continue_clicks(log)
+    {'a': 9, 'b': 1}
     """
     counts = count_clicks(rows)
     if PAST not in rows or "time" not in rows:
         return counts
     served = rows[rows[PAST].notna() & rows["time"].notna()]
-    last = served.loc[served.groupby("item_id", sort=False)["time"].idxmax(), ["item_id", "time", PAST]]
-    wins = rows.loc[rows["label"] > 0, ["item_id", "time"]].merge(last, on="item_id", suffixes=("", "_last"))
-    since = count_clicks(wins[wins["time"] >= wins["time_last"]].assign(label=1.0))
-    for item, before in zip(last["item_id"].astype(str), last[PAST], strict=True):
+    first = served.loc[served.groupby("item_id", sort=False)["time"].idxmin(), ["item_id", "time", PAST]]
+    wins = rows.loc[rows["label"] > 0, ["item_id", "time"]].merge(
+        first, on="item_id", suffixes=("", "_first")
+    )
+    since = count_clicks(wins[wins["time"] >= wins["time_first"]].assign(label=1.0))
+    for item, before in zip(first["item_id"].astype(str), first[PAST], strict=True):
         total = int(before) + since.get(item, 0)
         if total:
             counts[item] = total

@@ -376,3 +376,39 @@ def test_a_store_that_cannot_be_read_leaves_the_counts_as_they_are(tmp_path):
     assert clicks.follow(now=True) == 0
     assert [clicks.look_up(f"p{n}.{m}") for n in range(3) for m in range(1, 5)] == known
     assert sum(known) == 2
+
+
+# -- the supervisor --------------------------------------------------------------------------------------
+
+
+def test_a_service_that_keeps_some_days_prunes_at_its_start_and_again(tmp_path, monkeypatch):
+    import asyncio
+
+    from placings.core import PlacingsError
+    from placings.serve import supervisor
+    from placings.serve.forgetting import Removed
+    from placings.serve.settings import ServeSettings
+
+    calls: list[tuple[str, float]] = []
+
+    def prune(data: str, days: float) -> Removed:
+        calls.append((data, days))
+        if len(calls) == 1:
+            raise PlacingsError("the disk is busy")  # is said, and tried again
+        return Removed(0, 0, {})
+
+    monkeypatch.setattr(supervisor, "prune_store", prune)
+    monkeypatch.setattr(supervisor, "A_DAY", 0.001)
+
+    async def watch() -> None:
+        task = asyncio.create_task(
+            supervisor.Supervisor(ServeSettings("model", data="here", keep_days=30.0))._prune()
+        )
+        while len(calls) < 3:
+            await asyncio.sleep(0.001)
+        task.cancel()
+
+    asyncio.run(watch())
+    assert set(calls) == {("here", 30.0)}
+    with pytest.raises(BadInput, match="keep_days must be 8 or more"):
+        ServeSettings("model", keep_days=7.5)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -53,6 +56,21 @@ def test_kills_with_requests_in_flight_lose_no_acknowledged_event_and_count_none
     assert told["adds_up"]
     assert told["acknowledged"] >= 5 * 8
     assert told["client"].get("broken off", 0) > 0  # requests were in flight
+
+
+def test_a_worker_whose_supervisor_is_killed_while_it_starts_leaves_too(tmp_path, model):
+    with LiveServer(model, tmp_path / "data", workers=1) as server:
+        (first,) = server.list_workers()
+        os.kill(first, signal.SIGKILL)
+        while not (started := [number for number in server.list_workers() if number != first]):
+            time.sleep(0.005)
+        time.sleep(0.3)  # it has its settings, and is still loading its model
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        until = time.monotonic() + 60
+        while Path(f"/proc/{started[0]}").exists():
+            assert time.monotonic() < until, "the worker stays"
+            time.sleep(0.05)
 
 
 def test_a_power_cut_loses_no_acknowledged_event(tmp_path, shim):

@@ -111,3 +111,4 @@ class LiveServer:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
+        self.process.stdout.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from placings.cli.flags import PlainFlags
+from placings.cli.options import AsJson
 from placings.cli.printing import print_text
 from placings.cli.serve_report import report_experiment
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from placings.serve import Arms, Exploration, Supervisor
 
 TOKEN = "PLACINGS_ADMIN_TOKEN"
+Data = Annotated[Path, typer.Option(help="The folder of events, key and lock.", metavar="DIR")]
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -35,9 +39,7 @@ def serve(
         str,
         typer.Option(help="sqlite:places.db, postgresql://…, pelias+http://…, opensearch+http://…, or none."),
     ] = "none",
-    data: Annotated[Path, typer.Option(help="The folder of events, key and lock.", metavar="DIR")] = Path(
-        "serve-data"
-    ),
+    data: Data = Path("serve-data"),
     host: Annotated[
         str, typer.Option(help="Where to listen; other machines reach only what you name.")
     ] = "127.0.0.1",
@@ -85,6 +87,9 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help=f"The operators' token; else {TOKEN}.", metavar="FILE")
     ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(help="Take out what is older, once a day. Else everything is kept.")
+    ] = None,
 ) -> None:
     """Serve a re-ranker: searches in Pelias' shape, lists to re-rank, feedback that is never lost.
 
@@ -122,11 +127,115 @@ def serve(
         origins=tuple(allow_origin or ()),
         models=_read_models(with_model or []),
         arms=_read_arms(arm or [], Exploration(explore, explore_depth), experiment),
+        keep_days=keep_days,
     )
     write_logs()
     supervisor = Supervisor(settings, _read_token(token_file))
     code = asyncio.run(supervisor.run(_say_started))
     raise typer.Exit(code)
+
+
+@app.command("export")
+def export_events(
+    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="FOLDER")],
+    data: Data = Path("serve-data"),
+    since: Annotated[
+        str | None, typer.Option(help="Searches from this time on, ISO 8601.", metavar="TIME")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Searches before this time.", metavar="TIME")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what was served and clicked as searches.parquet and actions.parquet, for `placings log join`.
+
+    The service may go on meanwhile. Events whose search was not ours are in untrusted.parquet; events whose
+    list is not known are left out and counted.
+
+    \b
+    Examples:
+      placings serve export --data serve-data --out week
+      placings serve export --data serve-data --out week --since 2026-11-09 --until 2026-11-16
+    """
+    from dataclasses import asdict
+
+    from placings.serve import export_log
+
+    found = export_log(data, out, since=_read_time("--since", since), until=_read_time("--until", until))
+    if as_json:
+        print_text(json.dumps(asdict(found), ensure_ascii=False))
+        return
+    lines = [
+        f"{out}: {found.searches:,} searches with {found.items:,} items, {found.actions:,} actions",
+        f"left out: {found.orphans:,} events without their list; apart: {found.untrusted:,} untrusted",
+    ]
+    if found.unfit:
+        lines.append(f"{found.unfit:,} values are of another kind than their column, and empty")
+    lines += [f"{old} is called {new}" for old, new in sorted(found.renamed.items())]
+    print_text("\n".join(lines))
+
+
+@app.command("forget")
+def forget_person(
+    user: Annotated[str, typer.Argument(help="The user's id, as the service was told it.", metavar="USER")],
+    data: Data = Path("serve-data"),
+    parquet: Annotated[
+        list[Path] | None,
+        typer.Option(help="An export, or what was joined of one: a file or a folder. Again for more."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a person out of the events, of exports, and of what was joined of them.
+
+    Their rows are deleted and the files written anew: nothing of them is left in the bytes. The service may
+    go on; while the events are written anew, feedback may be told to come again. Models hold no ids.
+
+    \b
+    Examples:
+      placings serve forget ann --data serve-data
+      placings serve forget ann --data serve-data --parquet week --parquet rows.parquet
+    """
+    from placings.serve import forget_user
+
+    found = forget_user(user, data, parquet or [])
+    if as_json:
+        print_text(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    lines = [f"forgotten: {found.shown:,} searches, {found.events:,} events"]
+    lines += [f"{path}: {count:,} rows" for path, count in found.rows.items()]
+    print_text("\n".join(lines))
+
+
+@app.command("prune")
+def prune_events(
+    keep_days: Annotated[float, typer.Option(help="Take out what is older than so many days.")],
+    data: Data = Path("serve-data"),
+    as_json: AsJson = False,
+) -> None:
+    """Take out searches that are older than some days, with their events. The service may go on.
+
+    \b
+    Examples:
+      placings serve prune --data serve-data --keep-days 90
+    """
+    from placings.serve import prune_store
+
+    found = prune_store(data, keep_days)
+    if as_json:
+        print_text(json.dumps({"shown": found.shown, "events": found.events}))
+        return
+    print_text(f"pruned: {found.shown:,} searches, {found.events:,} events")
+
+
+def _read_time(flag: str, told: str | None) -> float | None:
+    from placings.core import BadInput, as_utc
+
+    if told is None:
+        return None
+    try:
+        return as_utc(told).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise BadInput(
+            f"{flag} must be a time such as 2026-11-09 or 2026-11-09T08:00Z. Got {told!r}."
+        ) from None
 
 
 def _say_started(supervisor: Supervisor) -> None:

@@ -27,6 +27,7 @@ from .facts import weigh_sections as weigh_sections
 from .histories import PAST as PAST
 from .histories import add_past_clicks as add_past_clicks
 from .histories import carry_clicks as carry_clicks
+from .histories import continue_clicks as continue_clicks
 from .histories import count_clicks as count_clicks
 from .histories import look_up_clicks as look_up_clicks
 from .imports import ImportedLog as ImportedLog

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 PAST = "past_clicks"
 
 
-def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame) -> pd.DataFrame:
+def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame, *, keep: bool = False) -> pd.DataFrame:
     """The rows with a column `past_clicks`: how often the item had been clicked before the row's search.
 
     `clicked` are rows of searches (`item_id`, `time`, `label`); those with a label above 0 count, each from
     the moment after its own search on. A click never counts for its own search, nor for an earlier one, so
     nothing comes from the future. A click without an item or a time counts nowhere; a row without a time
-    has 0.
+    has 0. With `keep=True` a `past_clicks` that a row has already stays: it is what a service showed its
+    model, which knew a click some seconds after it was made, not from the time of its search on.
 
     >>> import pandas as pd
     >>> log = pd.DataFrame({"item_id": ["a", "a", "b"], "label": [1.0, 1.0, 0.0],
@@ -33,13 +34,45 @@ def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame) -> pd.DataFrame:
     wins = wins[_take(wins, "item_id").notna() & _take(wins, "time").notna()]
     codes, ids = _number_items(_take(rows, "item_id").to_numpy(), wins["item_id"].to_numpy())
     when, asked = _read_times(wins), _read_times(rows)
-    return rows.assign(**{PAST: _count_before(codes, asked, ids, when)})
+    counts = _count_before(codes, asked, ids, when)
+    if keep and PAST in rows:
+        served = rows[PAST].to_numpy(dtype=np.float64)
+        counts = np.where(np.isnan(served), counts, served)
+    return rows.assign(**{PAST: counts})
 
 
 def count_clicks(rows: pd.DataFrame) -> dict[str, int]:
     """How often each item was clicked in all; items never clicked are left out."""
     wins = rows.loc[rows["label"] > 0, "item_id"]
     return {str(item): int(count) for item, count in wins.value_counts(sort=False).items()}
+
+
+def continue_clicks(rows: pd.DataFrame) -> dict[str, int]:
+    """How often each item was clicked in all, by a log that a service wrote.
+
+    Such a log says in `past_clicks` what came before it: an item's count is what its first showing with such
+    a value says, and the clicks from then on. Other items are counted as `count_clicks` does.
+
+    >>> import pandas as pd
+    >>> log = pd.DataFrame({"item_id": ["a", "a", "b"], "label": 1.0, "past_clicks": [7.0, 8.0, None],
+    ...                     "time": pd.to_datetime(["2024-05-01", "2024-05-02", "2024-05-03"])})
+    >>> continue_clicks(log)
+    {'a': 9, 'b': 1}
+    """
+    counts = count_clicks(rows)
+    if PAST not in rows or "time" not in rows:
+        return counts
+    served = rows[rows[PAST].notna() & rows["time"].notna()]
+    first = served.loc[served.groupby("item_id", sort=False)["time"].idxmin(), ["item_id", "time", PAST]]
+    wins = rows.loc[rows["label"] > 0, ["item_id", "time"]].merge(
+        first, on="item_id", suffixes=("", "_first")
+    )
+    since = count_clicks(wins[wins["time"] >= wins["time_first"]].assign(label=1.0))
+    for item, before in zip(first["item_id"].astype(str), first[PAST], strict=True):
+        total = int(before) + since.get(item, 0)
+        if total:
+            counts[item] = total
+    return counts
 
 
 def look_up_clicks(items: list[str], counts: Mapping[str, int]) -> Floats:

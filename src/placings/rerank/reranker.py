@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -47,7 +46,7 @@ from placings.logs import (
     ClickLog,
     add_past_clicks,
     carry_clicks,
-    count_clicks,
+    continue_clicks,
     find_offsets,
     look_up_clicks,
     order_rows,
@@ -69,6 +68,8 @@ OLD_FEATURES = "place_features.json"  # as version 1 called it
 FEATURE_SETS = tuple(LATE["features"])
 CROSSES = (("length", "location"), ("match", "location"))
 UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
+PERSONAL = ("user_id", "session_id", "search_id")
+ENGINE_POSITION, SHOWN_POSITION = "engine_position", "shown_position"  # of a log that a service wrote
 METRICS = ("mrr", "ndcg@10")
 ENGINE, OURS = "engine", "re-ranker"
 TOLERANCE = 1e-5  # relative and absolute, between a sample's stored scores and those of the loaded re-ranker
@@ -84,7 +85,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
 
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
-    clicked in the log, by id), `valid_` (MRR on the validation lists of the ranker, and of each member of a
+    clicked in the log, by id), `clicks_until_` (the time of the newest search that they are of, microseconds
+    since 1970), `valid_` (MRR on the validation lists of the ranker, and of each member of a
     mean), and `lists_`, how many lists were learned from.
 
     >>> Reranker(features="shop", ranker="ridge")
@@ -97,6 +99,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     clicks_: dict[str, int]
     valid_: dict[str, float]
     lists_: int
+    clicks_until_: int | None
     digest_: str | None
     _sample: Request | None
 
@@ -129,7 +132,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         one item and searches without a click count too, because a search without a click is used where its
         list held what its session clicked later. Where rows have a `time`, past clicks are counted here: as
         of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
-        both.
+        both. A log that a service wrote is learned from as its model saw it: `position` is then the engine's
+        (`engine_position`), and `past_clicks` are those that were served.
         """
         self.check_settings()
         train = _as_log(log)
@@ -137,22 +141,22 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             train, held = train.split(0.8, 0.2, by="session", random_state=self.random_state)
         else:
             held = _as_log(valid)
-        rows, others = gather_lists(train.rows, self.pool), gather_lists(held.rows, self.pool)
-        timed = "time" in train.rows and "time" in held.rows
+        known, later = see_as_model(train.rows), see_as_model(held.rows)
+        rows, others = gather_lists(known, self.pool), gather_lists(later, self.pool)
+        timed = "time" in known and "time" in later
         if timed:
-            rows, others = add_past_clicks(rows, train.rows), add_past_clicks(others, train.rows)
+            rows = add_past_clicks(rows, known, keep=ENGINE_POSITION in rows)
+            others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
         ranker = self._make_ranker().fit(learned, valid=data)
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
-        known: Counter[str] = Counter()
-        if timed and PAST in features.columns:
-            known.update(count_clicks(train.rows))
-            known.update(count_clicks(held.rows))
         guard = self._fit_guard(others, data, ranker.predict(data))
-        self._take(features, ranker, guard, dict(known))
-        self._sample = _choose_sample(others)
+        self._take(features, ranker, guard, {})
+        if timed and PAST in features.columns:
+            self.clicks_, self.clicks_until_ = _count_all(known, later)
+        self._sample = _choose_sample(others, features.columns)
         return self
 
     def check_settings(self) -> None:
@@ -205,7 +209,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks
-        self.digest_ = None
+        self.digest_ = self.clicks_until_ = None
         self._sample = None
 
     def _need_fit(self) -> None:
@@ -299,7 +303,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         in it. The order is the same; the batch is quicker.
         """
         self._need_fit()
-        rows = log.rows if isinstance(log, ClickLog) else log
+        rows = see_as_model(log.rows if isinstance(log, ClickLog) else log)
         grouped = _group_searches(rows)
         found = np.empty(len(rows), dtype=np.float64)
         found[grouped] = (self._ask_live if live else self._score_rows)(rows.iloc[grouped])
@@ -334,7 +338,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         `compare`: `slices`, `bootstrap`, `empty`, … `live=True` judges through the way of a request.
         """
         self._need_fit()
-        frame = _as_log(log).rows
+        frame = see_as_model(_as_log(log).rows)
         rows = frame[frame["position"] <= self.pool]
         rows = rows.iloc[_group_searches(rows)].reset_index(drop=True)
         sizes = rows.groupby("search_id", sort=False)["label"].agg(["size", "max"])
@@ -384,7 +388,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         if self._sample is not None:
             scores = self.rerank(Request.from_dict(self._sample.to_dict())).scores
             files[SAMPLE] = _as_json({"request": self._sample.to_dict(), "scores": scores.tolist()})
-        facts = {"reranker": VERSIONS[-1], "model": digest, "pool": self.pool}
+        facts: dict[str, Any] = {"reranker": VERSIONS[-1], "model": digest, "pool": self.pool}
+        if self.clicks_until_ is not None:
+            facts["clicks_until"] = self.clicks_until_
         return write_bundle(path / PARTS[1], facts, files)
 
 
@@ -470,7 +476,10 @@ def _restore(bundle: Bundle, ranker: Ranker) -> Reranker:
     pool = bundle.manifest.get("pool", 40)
     if not _is_count(pool) or pool < 2:
         raise BadBundle(bundle.path, f"pool must be a whole number, 2 or more. Got {pool!r}.")
-    return Reranker(features, ranker, guard, clicks, pool=pool)
+    reranker = Reranker(features, ranker, guard, clicks, pool=pool)
+    until = bundle.manifest.get("clicks_until")
+    reranker.clicks_until_ = until if type(until) is int else None
+    return reranker
 
 
 def _read_json(bundle: Bundle, name: str) -> Any:
@@ -505,6 +514,27 @@ def _swap_whole(part: Path, path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def see_as_model(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a served log as its model saw them: `position` is the engine's.
+
+    Where an item was shown, which the model decided, is then `shown_position`. Other logs, whose engine's
+    order was shown, stay as they are.
+    """
+    if ENGINE_POSITION not in rows or SHOWN_POSITION in rows:
+        return rows
+    shown, engine = rows["position"], rows[ENGINE_POSITION]
+    return rows.assign(**{SHOWN_POSITION: shown, "position": engine.where(engine.notna(), shown)})
+
+
+def _count_all(known: pd.DataFrame, later: pd.DataFrame) -> tuple[dict[str, int], int | None]:
+    """The clicks of both logs, and the time of their newest search."""
+    pandas = need_library("pandas", "a re-ranker")
+    names = ["item_id", "time", "label", *((PAST,) if PAST in known and PAST in later else ())]
+    rows = pandas.concat([known[names], later[names]], ignore_index=True)
+    newest = rows["time"].max()
+    return continue_clicks(rows), None if pandas.isna(newest) else round(newest.value / 1000)
 
 
 def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
@@ -583,12 +613,22 @@ def _measure_mrr(ranker: Ranker, data: RankingData) -> float:
     return float(np.nanmean(mrr(ranker.predict(data), data.y, data.offsets, min_items=2)))
 
 
-def _choose_sample(rows: pd.DataFrame, most: int = 10) -> Request:
-    """A request of the log to be asked again after loading: of the first search, at most so many items."""
+def _choose_sample(rows: pd.DataFrame, read: Sequence[str], most: int = 10) -> Request:
+    """A request of the log to be asked again after loading: of the first search, at most so many items.
+
+    Ids of the search and of who made it are left out, unless a feature reads them: a model is no place for
+    them.
+    """
     first = list_requests(rows[: find_offsets(rows)[1]])[0]
-    plain = {name: value for name, value in first.context.items() if _is_plain(value)}
-    items = [{name: value for name, value in item.items() if _is_plain(value)} for item in first.items[:most]]
-    return Request(plain, items)
+
+    def choose(told: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in told.items()
+            if _is_plain(value) and (name not in PERSONAL or name in read)
+        }
+
+    return Request(choose(first.context), [choose(item) for item in first.items[:most]])
 
 
 def _ask_sample(reranker: Reranker, path: Path, told: Any) -> None:

@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from placings.core import parse_json
+from placings.core import escape_line
+from placings.serve.event_store import REWRITTEN
 
-CLICKS = frozenset({"click", "cart", "purchase"})
+LOG = logging.getLogger("placings.serve")
+CLICKS = ("click", "cart", "purchase")  # what `placings log join` gives a grade
+MOST = 2_000  # events that a request reads; what is more waits for the next one
+LATE = 3  # readings in which an event may still find its impression: another worker writes it a little later
+ARE_CLICKS = f"IN ({', '.join(map(repr, CLICKS))})"
+FIELDS = f"e.number, e.item_id, s.search_id IS NOT NULL, e.action {ARE_CLICKS}"
+COUNTS = f"""
+e.trusted = 1 AND (s.search_id IS NULL OR (s.time > :learned
+    AND EXISTS (SELECT 1 FROM json_each(s.body, '$.results') shown
+                WHERE CAST(json_extract(shown.value, '$.item_id') AS TEXT) = e.item_id)
+    AND NOT EXISTS (SELECT 1 FROM event b WHERE b.search_id = e.search_id AND b.item_id = e.item_id
+                    AND b.trusted = 1 AND b.number < e.number
+                    AND b.action {ARE_CLICKS})))
+"""
+ASKED = f"""
+SELECT {FIELDS}, {COUNTS} FROM event e LEFT JOIN shown s ON s.search_id = e.search_id
+WHERE e.number > :last ORDER BY e.number LIMIT :most
+"""
+ASKED_AGAIN = f"""
+SELECT {FIELDS}, {COUNTS} FROM event e LEFT JOIN shown s ON s.search_id = e.search_id
+WHERE e.number = :number
+"""
 
 
 class ClickCounts:
     """Clicks by item, read from the store of events at most every `delay` seconds.
 
-    Events are read in the order of their commits, each once, whichever worker took them. `look_up` is what
-    a request's items are given as `past_clicks`.
+    Events are read in the order of their commits, each once, whichever worker took them. What counts is what
+    the join will count: a trusted click, cart or purchase on an item of a list that is in the store, once for
+    each item of a search.
+
+    `learned` are the clicks of the model's own log, and `until` (microseconds) is the time of the newest
+    search in it: clicks on searches up to then are in `learned` or left out, and never counted twice.
+    `look_up` is what a request's items are given as `past_clicks`.
     """
 
     def __init__(
@@ -26,13 +55,16 @@ class ClickCounts:
         path: Path,
         learned: Mapping[str, int],
         *,
+        until: int | None = None,
         delay: float = 2.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._path, self._delay, self._clock = path, delay, clock
-        self._learned = learned
+        self._learned, self._until = learned, -1 if until is None else until
         self._since: Counter[str] = Counter()
+        self._orphans: dict[int, int] = {}  # number of an event: readings that are left
         self._last = 0
+        self._rewritten: int | None = None
         self._next = 0.0
         self._lock = threading.Lock()
 
@@ -41,37 +73,51 @@ class ClickCounts:
         return self._learned.get(item, 0) + self._since.get(item, 0)
 
     def follow(self, *, now: bool = False) -> int:
-        """Read what came in since; returns how many clicks were new. Quick if the delay is not over."""
+        """Read what came in since; returns how many clicks were new. Quick if the delay is not over.
+
+        `now=True` reads all there is; otherwise at most `MOST` events, so that no request waits for long. A
+        store that cannot be read leaves the counts as they are.
+        """
         if not self._lock.acquire(blocking=now):
             return 0
         try:
             if not now and self._clock() < self._next:
                 return 0
             self._next = self._clock() + self._delay
-            return self._read()
+            return self._read(-1 if now else MOST)
+        except sqlite3.Error as error:
+            LOG.warning("past clicks stay as they are: %s", escape_line(error)[:200])
+            return 0
         finally:
             self._lock.release()
 
-    def start_after(self, row: int) -> None:
-        """Count only events after this row of the store: those before it are in what was learned."""
-        with self._lock:
-            self._last = row
-            self._since.clear()
+    def _read(self, most: int) -> int:
+        address = f"{self._path.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=1.0, isolation_level=None)) as connection:
+            connection.execute("BEGIN")  # one moment
+            asked = "SELECT value FROM about WHERE name = ?"
+            rewritten = int(connection.execute(asked, (REWRITTEN,)).fetchone()[0])
+            if rewritten != self._rewritten:  # rows were taken out: their clicks go too
+                self._since, self._orphans, self._last, self._rewritten = Counter(), {}, 0, rewritten
+                most = -1
+            new = 0
+            for number in list(self._orphans):
+                told = {"number": number, "learned": self._until}
+                new += self._take(connection.execute(ASKED_AGAIN, told).fetchone())
+            told = {"last": self._last, "most": most, "learned": self._until}
+            for row in connection.execute(ASKED, told):
+                self._last = row[0]
+                new += self._take(row)
+            return new
 
-    def _read(self) -> int:
-        connection = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)
-        try:
-            rows = connection.execute(
-                "SELECT number, body FROM event WHERE number > ? AND trusted = 1 ORDER BY number",
-                (self._last,),
-            ).fetchall()
-        finally:
-            connection.close()
-        new = 0
-        for row, body in rows:
-            event = parse_json(body)
-            if event.get("action") in CLICKS and event.get("item_id") is not None:
-                self._since[str(event["item_id"])] += 1
-                new += 1
-            self._last = row
-        return new
+    def _take(self, row: tuple[int, str | None, int, int, int]) -> int:
+        number, item, is_shown, is_click, counts = row
+        left = self._orphans.pop(number, LATE)
+        if not counts or not is_click or item is None:
+            return 0
+        if not is_shown:
+            if left > 0:
+                self._orphans[number] = left - 1
+            return 0
+        self._since[item] += 1
+        return 1

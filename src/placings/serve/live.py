@@ -108,6 +108,7 @@ class LiveService:
     ) -> None:
         self.settings, self.models, self.engine = settings, models, engine
         self.store, self.signer, self.monitor = store, signer, monitor
+        store.on_drop = monitor.count_dropped
         self.circuit = Circuit()
         self.ready = True
         self._finders = ThreadPoolExecutor(settings.engine_threads, "placings-engine")
@@ -145,8 +146,7 @@ class LiveService:
             request, shown, search_id, arms=self.settings.arms, user=person.user, session=person.session
         )
         self.monitor.count_shown(shown.arm, shown.reason)
-        if not self.store.note(Shown(search_id, body, time(), person.user)):
-            self.monitor.count_dropped()
+        self.store.note(Shown(search_id, body, time(), person.user))
         return Served(search_id, request, shown, hits)
 
     # -- stages ------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class LiveService:
 
     async def _order(self, request: Request, person: Person, size: int) -> tuple[Reply, Request]:
         arm = self.settings.arms.choose(person.key)
-        asked = self._add_clicks(request, arm)
+        asked = self._add_clicks(_add_time(request), arm)
         answers, reason = await self._ask_models(arm, asked)
         items = [str(item.get("item_id")) for item in asked.items]
         drawn, chosen, fallback = draw(self.settings.arms, arm, answers, items, person.stretch)
@@ -325,6 +325,13 @@ def is_list_of(opened_items: str, items: Sequence[str]) -> bool:
 def _make_context(query: Query) -> Request:
     lat, lon = query.focus or (None, None)
     return Request({"focus_lat": lat, "focus_lon": lon})
+
+
+def _add_time(request: Request) -> Request:
+    """The request with its time, so that the log has the one that the features saw."""
+    if request.context.get("time") is not None:
+        return request
+    return Request({**request.context, "time": _as_iso(time())}, request.items)
 
 
 def _known(person: Person) -> dict[str, Any]:

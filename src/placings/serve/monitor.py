@@ -70,9 +70,9 @@ class Monitor:
         """A request was turned away."""
         self._shed.inc()
 
-    def count_dropped(self) -> None:
-        """An impression was not written."""
-        self._dropped.inc()
+    def count_dropped(self, count: int = 1) -> None:
+        """Impressions were not written."""
+        self._dropped.inc(count)
 
     def count_events(self, new: int, known: int, untrusted: int) -> None:
         """Feedback was written."""

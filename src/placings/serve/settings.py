@@ -8,6 +8,7 @@ from typing import Any
 
 from placings.core import BadInput, check_limit
 from placings.serve.arms import Arms
+from placings.serve.forgetting import check_days
 
 NO_ENGINE = "none"
 MOST_RESULTS = 40  # as Pelias
@@ -22,7 +23,8 @@ class ServeSettings:
     """How to serve.
 
     `model` is a saved re-ranker, `models` more of them by name, for other arms; `engine` as `open_engine`
-    takes it, or "none" if callers bring the hits. `data` is the folder of events, key and lock. Times are in
+    takes it, or "none" if callers bring the hits. `data` is the folder of events, key and lock; what is older
+    than `keep_days` is taken out of it once a day, nothing if none are named. Times are in
     milliseconds where their names say so, else in seconds.
     """
 
@@ -49,6 +51,7 @@ class ServeSettings:
     clicks_delay: float = 2.0
     dark_share: float = 0.5
     fall_back_when_dark: bool = False
+    keep_days: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("port", "admin_port"):
@@ -63,6 +66,8 @@ class ServeSettings:
                 raise BadInput(f"{name} must be 1 or more. Got {getattr(self, name)!r}.")
         if not 2 <= self.depth <= MOST_ITEMS:
             raise BadInput(f"depth must be from 2 to {MOST_ITEMS}. Got {self.depth!r}.")
+        if self.keep_days is not None:
+            check_days(self.keep_days)
         if self.most_waiting < 1:
             raise BadInput(f"most_waiting must be 1 or more. Got {self.most_waiting!r}.")
 

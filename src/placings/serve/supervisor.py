@@ -22,12 +22,14 @@ from typing import Any
 
 from placings.core import BadInput, PlacingsError, escape_line
 from placings.serve.arms import ENGINE, MODEL
+from placings.serve.forgetting import prune_store
 from placings.serve.settings import ServeSettings
 
 LOG = logging.getLogger("placings.serve")
 LOCK = "lock"
 START = 120.0  # seconds that a worker may take to load its models
 PATIENCE = 120.0  # seconds that a command may take
+A_DAY = 86_400.0  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a dead worker is started again
 
 
@@ -96,6 +98,7 @@ class Supervisor:
                 if started is not None:
                     started(self)
                 keepers = [asyncio.create_task(self._keep(place)) for place in range(len(self.children))]
+                keepers.append(asyncio.create_task(self._prune()))
                 await self._leaving.wait()
                 for keeper in keepers:
                     keeper.cancel()
@@ -142,6 +145,16 @@ class Supervisor:
             except (PlacingsError, OSError, TimeoutError) as error:
                 LOG.error("worker %d did not start: %s", place, escape_line(error))
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _prune(self) -> None:
+        """Once a day, take out what is older than the settings say."""
+        while self.settings.keep_days is not None:
+            try:
+                gone = await asyncio.to_thread(prune_store, self.settings.data, self.settings.keep_days)
+                LOG.info("pruned %d searches and %d events", gone.shown, gone.events)
+            except (PlacingsError, OSError) as error:
+                LOG.error("old events were not pruned: %s", escape_line(error)[:300])
+            await asyncio.sleep(A_DAY)
 
     async def _end(self) -> None:
         for child in self.children:

@@ -57,7 +57,12 @@ class Worker:
         return LiveModels(rerankers, counts)
 
     def _count(self, reranker: Reranker) -> ClickCounts:
-        counts = ClickCounts(self.store.path, reranker.clicks_, delay=self.settings.clicks_delay)
+        counts = ClickCounts(
+            self.store.path,
+            reranker.clicks_,
+            until=reranker.clicks_until_,
+            delay=self.settings.clicks_delay,
+        )
         counts.follow(now=True)
         return counts
 
@@ -127,17 +132,22 @@ async def serve(worker: Worker, listening: socket.socket, grace: float) -> None:
 
 
 def _obey(worker: Worker, loop: asyncio.AbstractEventLoop, leave: Any) -> None:
-    """Do what the supervisor says; if it is gone, leave."""
-    _tell(
-        {"ready": True, "models": {name: each.digest_ for name, each in worker.live.models.rerankers.items()}}
-    )
-    for line in sys.stdin:
-        command = json.loads(line)
-        try:
-            _tell({"done": command["do"], **_do(worker, command)})
-        except (PlacingsError, ValueError, OSError) as error:
-            _tell({"failed": command.get("do"), "why": escape_line(error)[:500]})
-    loop.call_soon_threadsafe(leave)
+    """Do what the supervisor says; if it is gone, also before it could be told anything, leave."""
+    try:
+        digests = {name: each.digest_ for name, each in worker.live.models.rerankers.items()}
+        _tell({"ready": True, "models": digests})
+        for line in sys.stdin:
+            command = json.loads(line)
+            try:
+                _tell({"done": command["do"], **_do(worker, command)})
+            except BrokenPipeError:
+                raise
+            except (PlacingsError, ValueError, OSError) as error:
+                _tell({"failed": command.get("do"), "why": escape_line(error)[:500]})
+    except BrokenPipeError:
+        LOG.error("the supervisor is gone; this worker leaves")
+    finally:
+        loop.call_soon_threadsafe(leave)
 
 
 def _do(worker: Worker, command: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,6 @@
 from .arms import Arm as Arm
 from .arms import Arms as Arms
 from .arms import Exploration as Exploration
-from .event_store import Event as Event
-from .event_store import EventStore as EventStore
-from .event_store import Shown as Shown
 from .experiments import judge_experiment as judge_experiment
 from .export import export_log as export_log
 from .forgetting import forget_user as forget_user

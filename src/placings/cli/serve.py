@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from placings.serve import Arms, Supervisor
 
 TOKEN = "PLACINGS_ADMIN_TOKEN"
+SHORTEST = 16  # letters of a token
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -54,7 +55,7 @@ def serve(
     arm: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=SHARE:WHAT, e.g. control=0.5:engine, new=0.5:model, mix=0.1:engine+model. Again for more."
+            help="NAME=SHARE:WHAT: control=0.5:engine, new=0.5:model, mix=0.1:engine+model. Again for more."
         ),
     ] = None,
     explore: Annotated[float, typer.Option(min=0.0, max=0.5, help="Rate of swaps of neighbours.")] = 0.0,
@@ -68,6 +69,25 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(help="An origin whose pages may send feedback. Again for more.")
     ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="A proxy's address, whose X-Forwarded-For is believed. Again for more."),
+    ] = None,
+    feedback_rate: Annotated[
+        float, typer.Option(help="Events a second from one address or user; more are refused.")
+    ] = 20.0,
+    dark_share: Annotated[
+        float, typer.Option(help="A feature is dark if it is there in less than this share of training's.")
+    ] = 0.5,
+    fall_back_when_dark: Annotated[
+        bool, typer.Option("--fall-back-when-dark", help="Show the engine's order while a feature is dark.")
+    ] = False,
+    linger: Annotated[
+        float, typer.Option(help="Seconds to go on after SIGTERM while /readyz says 503.")
+    ] = 0.5,
+    no_access_log: Annotated[
+        bool, typer.Option("--no-access-log", help="Write no line for each request.")
+    ] = False,
     model_root: Annotated[
         Path | None, typer.Option(help="Reloads take models below this folder.", metavar="DIR")
     ] = None,
@@ -109,8 +129,15 @@ def serve(
         exact_positions=exact_positions,
         hosts=tuple(allow_host or ()),
         origins=tuple(allow_origin or ()),
+        proxies=tuple(proxy or ()),
+        feedback_rate=feedback_rate,
+        dark_share=dark_share,
+        fall_back_when_dark=fall_back_when_dark,
+        linger=min(linger, grace / 2),
+        access_log=not no_access_log,
         arms=_read_arms(arm or [], explore, explore_depth),
     )
+    os.umask(0o077)  # what people searched for is nobody else's
     write_logs()
     supervisor = Supervisor(settings, _read_token(token_file))
     code = asyncio.run(supervisor.run(_say_started))
@@ -120,6 +147,7 @@ def serve(
 def _say_started(supervisor: Supervisor) -> None:
     host, port = supervisor.settings.host, supervisor.port
     print_text(f"serving on http://{host}:{port} (Ctrl-C ends it)")
+    print_text(f"metrics on http://127.0.0.1:{supervisor.admin_port}/metrics")
     if supervisor.settings.engine != "none":
         print_text(f'try: curl "http://{host}:{port}/v1/autocomplete?text=karls"')
     sys.stdout.flush()
@@ -147,11 +175,14 @@ def _read_arms(told: list[str], rate: float, depth: int) -> Arms:
 
 
 def _read_token(path: Path | None) -> str | None:
-    from placings.core import BadFile, read_config_text
+    from placings.core import BadFile, BadInput, read_config_text
 
     if path is None:
-        return os.environ.get(TOKEN) or None
+        token = os.environ.pop(TOKEN, "").strip()  # what we start must not have it in its environment
+        if token and len(token) < SHORTEST:
+            raise BadInput(f"{TOKEN} must hold {SHORTEST} letters or more. Got {len(token)}.")
+        return token or None
     token = read_config_text(path).strip()
-    if len(token) < 16:
-        raise BadFile(path, f"must hold a token of 16 letters or more. Got {len(token)}.")
+    if len(token) < SHORTEST:
+        raise BadFile(path, f"must hold a token of {SHORTEST} letters or more. Got {len(token)}.")
     return token

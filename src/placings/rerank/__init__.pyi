@@ -7,6 +7,7 @@ from .requests import Focus as Focus
 from .requests import Hit as Hit
 from .requests import Request as Request
 from .requests import Reranked as Reranked
+from .requests import read_time as read_time
 from .reranker import FEATURE_SETS as FEATURE_SETS
 from .reranker import Reranker as Reranker
 from .reranker import list_members as list_members

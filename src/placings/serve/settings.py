@@ -24,6 +24,10 @@ class ServeSettings:
     `model` is a saved re-ranker, `models` more of them by name, for other arms; `engine` as `open_engine`
     takes it, or "none" if callers bring the hits. `data` is the folder of events, key and lock. Times are in
     milliseconds where their names say so, else in seconds.
+
+    `linger` is how long a service that was told to leave still takes requests while it says that it is not
+    ready. `feedback_rate` is how many events a second one address, or one user, may send. `read_seconds` is
+    how long a client may take to send one request. `proxies` are the addresses whose X-Forwarded-For counts.
     """
 
     model: str
@@ -49,14 +53,33 @@ class ServeSettings:
     clicks_delay: float = 2.0
     dark_share: float = 0.5
     fall_back_when_dark: bool = False
+    linger: float = 0.5
+    feedback_rate: float = 20.0
+    most_connections: int = 1000
+    read_seconds: float = 15.0
+    proxies: tuple[str, ...] = ()
+    access_log: bool = True
 
     def __post_init__(self) -> None:
         for name in ("port", "admin_port"):
             if not 0 <= getattr(self, name) <= 65_535:
                 raise BadInput(f"{name} must be from 0 to 65535. Got {getattr(self, name)!r}.")
-        for name in ("budget_ms", "engine_timeout_ms", "grace", "clicks_delay"):
+        for name in (
+            "budget_ms",
+            "engine_timeout_ms",
+            "grace",
+            "clicks_delay",
+            "feedback_rate",
+            "read_seconds",
+        ):
             if not 0 < getattr(self, name) < 3.6e6:
                 raise BadInput(f"{name} must be above 0. Got {getattr(self, name)!r}.")
+        if not 0 <= self.linger < self.grace:
+            raise BadInput(f"linger must be from 0 to less than grace. Got {self.linger!r}.")
+        if not 0 < self.dark_share <= 1:
+            raise BadInput(f"dark_share must be above 0 and at most 1. Got {self.dark_share!r}.")
+        if self.most_connections < 1:
+            raise BadInput(f"most_connections must be 1 or more. Got {self.most_connections!r}.")
         for name in ("workers", "engine_threads"):
             check_limit("jobs", getattr(self, name), name)
             if getattr(self, name) < 1:
@@ -98,5 +121,5 @@ class ServeSettings:
             Exploration(**arms["exploration"]),
             arms["seed"],
         )
-        lists = {name: tuple(told[name]) for name in ("hosts", "origins")}
+        lists = {name: tuple(told[name]) for name in ("hosts", "origins", "proxies")}
         return cls(**{**told, **lists, "arms": made})

@@ -21,6 +21,10 @@ class ServerFailed(PlacingsError, RuntimeError):
     """A search server could not be reached, refused, or answered with something it should not."""
 
 
+class GarbledAnswer(ServerFailed):
+    """A search server answered, with something that no hits can be read from."""
+
+
 @dataclass(frozen=True)
 class Patience:
     """How long to wait for a server, and how often to ask again.
@@ -116,7 +120,7 @@ class Server:
             answer = response.json()
         except ValueError:
             start = response.text[:80]
-            raise ServerFailed(
+            raise GarbledAnswer(
                 f"{self._say(method, path)} answered {status} with something that is not JSON, "
                 f"beginning {start!r}. Is the address that of {self.name}?"
             ) from None
@@ -124,9 +128,9 @@ class Server:
             raise self.complain(f"a JSON {type(answer).__name__}, where an object was due")
         return answer
 
-    def complain(self, what: str) -> ServerFailed:
+    def complain(self, what: str) -> GarbledAnswer:
         """The error for an answer that is JSON but not of the documented shape."""
-        return ServerFailed(f"{self.name} at {self.address} answered with {what}. Is the address right?")
+        return GarbledAnswer(f"{self.name} at {self.address} answered with {what}. Is the address right?")
 
     def wait(self, attempt: int) -> None:
         """Wait as before the request number `attempt` + 2, counting from 1."""

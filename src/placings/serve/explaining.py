@@ -15,11 +15,19 @@ from placings.rerank import Request, Reranker
 from placings.serve.live_features import compute_features
 
 MOST_TERMS = 20
-OURS = frozenset({"search_id", "user_id", "arm", "model", "fallback", "swapped", "results"})
+OURS = frozenset(
+    {
+        "search_id", "user_id", "arm", "arms", "experiment", "model", "fallback", "swapped",
+        "swap_probability", "results",
+    }
+)  # what an impression says beside the search  # fmt: skip
 
 
 def restore_request(shown: Mapping[str, Any]) -> Request:
-    """The request behind an impression, as far as it was shown: its items in the engine's order."""
+    """The request behind an impression, as far as it was shown: its items in the engine's order.
+
+    Where the list was cut at `size`, features that look at the whole list may differ from those of then.
+    """
     context = {name: value for name, value in shown.items() if name not in OURS}
     items = [{**item, "position": item["engine_position"]} for item in shown["results"]]
     return Request(context, sorted(items, key=lambda item: item["position"]))
@@ -30,6 +38,7 @@ def explain_pair(reranker: Reranker, request: Request, above: str, below: str) -
 
     `terms` add up to `difference` where the model, or a member of a mean of models, splits its scores
     (`split_by` names it); else `split_by` is None and the terms are the features that differ, without parts.
+    `whole` is false where the list was cut when it was shown.
     """
     head = Request(request.context, list(request.items[: reranker.pool]))
     ids = [str(item.get("item_id")) for item in head.items]
@@ -47,10 +56,21 @@ def explain_pair(reranker: Reranker, request: Request, above: str, below: str) -
     split_by, terms = _split(reranker, matrix, rows)
     scores = [float(found.scores[row]) for row in rows]
     return {
-        "a": {"item_id": above, "rank": ranks[above], "engine_rank": rows[0] + 1, "score": _plain(scores[0])},
-        "b": {"item_id": below, "rank": ranks[below], "engine_rank": rows[1] + 1, "score": _plain(scores[1])},
+        "a": {
+            "item_id": above,
+            "rank": ranks[above],
+            "engine_rank": _place(head, rows[0]),
+            "score": _plain(scores[0]),
+        },
+        "b": {
+            "item_id": below,
+            "rank": ranks[below],
+            "engine_rank": _place(head, rows[1]),
+            "score": _plain(scores[1]),
+        },
         "holds": ranks[above] < ranks[below],
         "items": len(ids),
+        "whole": all(item.get("position", place) == place for place, item in enumerate(head.items, 1)),
         "model": reranker.digest_,
         "split_by": split_by,
         "terms": terms[:MOST_TERMS],
@@ -84,6 +104,11 @@ def _split(reranker: Reranker, matrix: Any, rows: tuple[int, int]) -> tuple[str 
         for name, a, b in zip(names, one, other, strict=True)
         if a != b and not (math.isnan(a) and math.isnan(b))
     ]
+
+
+def _place(request: Request, row: int) -> int:
+    told = request.items[row].get("position")
+    return told if isinstance(told, int) else row + 1
 
 
 def _plain(number: float) -> float | None:

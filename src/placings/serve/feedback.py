@@ -127,7 +127,7 @@ def make_events(
     events, doubts = [], Counter[str]()
     for deed in deeds:
         doubt = judge.find_doubt(deed, now=now)
-        body: dict[str, Any] = {**deed.texts, "time": _as_iso(now)}
+        body: dict[str, Any] = {**deed.texts, "time": as_iso(now)}
         if deed.position is not None:
             body["position"] = deed.position
         if deed.visible is not None:
@@ -180,5 +180,5 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 1 <= value <= MOST_PLACES
 
 
-def _as_iso(seconds: float) -> str:
+def as_iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

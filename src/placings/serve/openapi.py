@@ -69,11 +69,12 @@ SIDE = {
 }
 EXPLAINED = {
     "type": "object",
-    "required": ["a", "b", "holds", "items", "model", "split_by", "terms"],
+    "required": ["a", "b", "holds", "items", "whole", "model", "split_by", "terms"],
     "properties": {
         "a": SIDE,
         "b": SIDE,
         "holds": {"type": "boolean"},
+        "whole": {"type": "boolean", "description": "Whether no item of the engine's list is missing."},
         "items": COUNT,
         "model": OR_NULL,
         "split_by": OR_NULL,

@@ -57,11 +57,16 @@ class FakeEngine:
 
 
 def make_hits() -> list[Hit]:
+    at = {"lat": 49.0, "lon": 8.4}
     return [
-        Hit(each["item_id"], {"name": f"place {each['item_id']}", "price": each["price"], "lat": 49.0, "lon": 8.4},
-            math.nan, rank)
+        Hit(
+            each["item_id"],
+            {"name": f"place {each['item_id']}", "price": each["price"], **at},
+            math.nan,
+            rank,
+        )
         for rank, each in enumerate(ITEMS, 1)
-    ]  # fmt: skip
+    ]
 
 
 def spin(seconds: float) -> None:
@@ -98,9 +103,13 @@ def talk(
     """Let `say` ask the service's application, without a port, as a client on this machine."""
 
     async def go() -> Any:
-        transport = httpx.ASGITransport(make_app(live, token), client=("127.0.0.1", 5))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return await say(client)
+        app = make_app(live, token)
+        transport = httpx.ASGITransport(app, client=("127.0.0.1", 5))
+        try:
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                return await say(client)
+        finally:
+            await app.state.pages.close()
 
     return asyncio.run(go())
 

@@ -68,7 +68,7 @@ def make_app(live: LiveService, token: str | None = None) -> Starlette:
         guarded = _guarded(live, handler, path, plain=plain)
         return Route(path, guarded, methods=[*methods, "OPTIONS"])
 
-    return Starlette(
+    app = Starlette(
         routes=[
             route("/v1/rerank", pages.rerank, "POST", plain=True),
             route("/v1/feedback", pages.feedback, "POST", plain=True),
@@ -82,6 +82,8 @@ def make_app(live: LiveService, token: str | None = None) -> Starlette:
         ],
         exception_handlers={404: _say_unknown, 405: _say_method},
     )
+    app.state.pages = pages
+    return app
 
 
 class Pages:
@@ -95,6 +97,11 @@ class Pages:
             if settings.engine.startswith(PREFIX)
             else None
         )
+
+    async def close(self) -> None:
+        """Close the connections to a server behind us."""
+        if self._proxy is not None:
+            await self._proxy.close()
 
     async def rerank(self, http: HttpRequest) -> Response:
         """Order the items of a body."""

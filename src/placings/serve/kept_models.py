@@ -29,6 +29,9 @@ def keep_model(path: str, home: Path, digest: str | None = None) -> tuple[str, s
         for name in PARTS:
             if (source / name).is_dir():
                 shutil.copytree(source / name, part / name)
+        part.chmod(0o700)
+        for each in part.rglob("*"):  # clicks of people are in it
+            each.chmod(0o700 if each.is_dir() else 0o600)
         found = read_bundle(part / PARTS[1], digest=digest).digest
         place = kept / name_copy(found)
         if not place.exists():

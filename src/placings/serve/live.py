@@ -35,6 +35,7 @@ from placings.serve.rates import Rates
 from placings.serve.search_ids import Signer
 from placings.serve.service import (
     Answer,
+    ModelFailed,
     Reply,
     answer,
     check_request,
@@ -436,6 +437,10 @@ class LiveService:
             return await asyncio.wait_for(asyncio.shield(task), EXPLAIN_SECONDS)
         except TimeoutError:
             raise Overloaded(f"the explanation took longer than {EXPLAIN_SECONDS:g} seconds.") from None
+        except PlacingsError:
+            raise
+        except Exception as error:
+            raise ModelFailed(f"no explanation: {_say_where(error)}") from None
 
     def _end_explaining(self, task: asyncio.Future[Any]) -> None:
         self._explaining = False

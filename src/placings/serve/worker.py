@@ -117,8 +117,9 @@ async def serve(worker: Worker, listening: socket.socket, token: str | None = No
     from placings.serve.protocol import guard_connections
 
     settings, live = worker.settings, worker.live
+    app = make_app(live, token)
     config = uvicorn.Config(
-        make_app(live, token),
+        app,
         http=guard_connections(settings.read_seconds, settings.most_connections),
         ws="none",
         log_config=None,
@@ -147,6 +148,7 @@ async def serve(worker: Worker, listening: socket.socket, token: str | None = No
     await live.warm()
     threading.Thread(target=_obey, args=(worker, loop, leave), name="placings-control", daemon=True).start()
     await server.serve(sockets=[listening])
+    await app.state.pages.close()
     await live.close(max(0.5, left[0] - monotonic()) if left else settings.grace)
 
 

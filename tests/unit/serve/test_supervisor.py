@@ -116,6 +116,33 @@ def test_a_worker_that_fails_once_all_is_decided_is_started_again_with_the_new(h
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("stuck", [0.0, 1e6, None], ids=["well", "in one call", "no sign of life"])
+def test_a_worker_that_hangs_is_ended(
+    home: Path, stuck: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "CARE", 0.0)
+    asked = asyncio.Event()
+
+    class Hanging(FakeChild):
+        lock = asyncio.Lock()
+
+        async def ask(self, command: Mapping[str, Any], seconds: float = 1.0) -> dict[str, Any]:
+            asked.set()
+            if stuck is None:
+                raise TimeoutError
+            return {"stuck": stuck}
+
+    async def go() -> int | None:
+        child = Hanging()
+        task = asyncio.create_task(make_supervisor(home, child)._look_after(0))
+        await asked.wait()
+        await asyncio.sleep(0.01)
+        task.cancel()
+        return child.process.returncode
+
+    assert asyncio.run(go()) == (None if stuck == 0.0 else -9)
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

@@ -27,7 +27,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def serve(
+def start_service(
     context: typer.Context,
     model: Annotated[Path | None, typer.Option(help="A saved re-ranker's folder.", metavar="DIR")] = None,
     engine: Annotated[

@@ -109,7 +109,7 @@ def open_served(spec: str, seconds: float) -> Engine | None:
     return open_engine(spec)
 
 
-async def serve(worker: Worker, listening: socket.socket, token: str | None = None) -> None:
+async def answer_requests(worker: Worker, listening: socket.socket, token: str | None = None) -> None:
     """Answer on the socket until the process is told to leave."""
     import uvicorn
 
@@ -192,7 +192,7 @@ def _tell(told: Mapping[str, Any]) -> None:
     print(json.dumps(told), flush=True)
 
 
-def main() -> int:
+def run_worker() -> int:
     """What `python -m placings.serve.worker` does."""
     from placings.serve.logs import write_logs
 
@@ -213,9 +213,9 @@ def main() -> int:
         runner: Any = uvloop.run
     except ImportError:
         runner = asyncio.run
-    runner(serve(worker, listening, told.get("token")))
+    runner(answer_requests(worker, listening, told.get("token")))
     os._exit(0)  # threads of an engine that never answers must not hold us
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_worker())

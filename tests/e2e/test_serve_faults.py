@@ -153,10 +153,9 @@ def test_models_change_under_load_without_a_dropped_request(served: ServedProces
     assert "Clearing labels" not in served.log.read_text()
 
 
-def test_a_model_changed_behind_a_workers_back_is_refused_by_all(
+def test_a_damaged_model_is_refused_and_the_last_good_one_answers(
     served: ServedProcess, models: Path, tmp_path: Path
 ) -> None:
-    """A worker that cannot load the new model, because the copy is damaged after it was tried."""
     first = served.get("/v1/search?text=ulm").json()["geocoding"]["placings"]["model"]
     broken = models / "broken"
     shutil.copytree(models / "two", broken)

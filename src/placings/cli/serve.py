@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TOKEN = "PLACINGS_ADMIN_TOKEN"
 Data = Annotated[Path, typer.Option(help="The folder of events, key and lock.", metavar="DIR")]
+SHORTEST = 16  # letters of a token
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -32,7 +33,7 @@ app.command("report")(report_experiment)
 
 
 @app.callback()
-def serve(
+def start_service(
     context: typer.Context,
     model: Annotated[Path | None, typer.Option(help="A saved re-ranker's folder.", metavar="DIR")] = None,
     engine: Annotated[
@@ -81,6 +82,25 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(help="An origin whose pages may send feedback. Again for more.")
     ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="A proxy's address, whose X-Forwarded-For is believed. Again for more."),
+    ] = None,
+    feedback_rate: Annotated[
+        float, typer.Option(help="Events a second from one address or user; more are refused.")
+    ] = 20.0,
+    dark_share: Annotated[
+        float, typer.Option(help="A feature is dark if it is there in less than this share of training's.")
+    ] = 0.5,
+    fall_back_when_dark: Annotated[
+        bool, typer.Option("--fall-back-when-dark", help="Show the engine's order while a feature is dark.")
+    ] = False,
+    linger: Annotated[
+        float, typer.Option(help="Seconds to go on after SIGTERM while /readyz says 503.")
+    ] = 0.5,
+    no_access_log: Annotated[
+        bool, typer.Option("--no-access-log", help="Write no line for each request.")
+    ] = False,
     model_root: Annotated[
         Path | None, typer.Option(help="Reloads take models below this folder.", metavar="DIR")
     ] = None,
@@ -128,7 +148,14 @@ def serve(
         models=_read_models(with_model or []),
         arms=_read_arms(arm or [], Exploration(explore, explore_depth), experiment),
         keep_days=keep_days,
+        proxies=tuple(proxy or ()),
+        feedback_rate=feedback_rate,
+        dark_share=dark_share,
+        fall_back_when_dark=fall_back_when_dark,
+        linger=min(linger, grace / 2),
+        access_log=not no_access_log,
     )
+    os.umask(0o077)  # what people searched for is nobody else's
     write_logs()
     supervisor = Supervisor(settings, _read_token(token_file))
     code = asyncio.run(supervisor.run(_say_started))
@@ -241,6 +268,7 @@ def _read_time(flag: str, told: str | None) -> float | None:
 def _say_started(supervisor: Supervisor) -> None:
     host, port = supervisor.settings.host, supervisor.port
     print_text(f"serving on http://{host}:{port} (Ctrl-C ends it)")
+    print_text(f"metrics on http://127.0.0.1:{supervisor.admin_port}/metrics")
     if supervisor.settings.engine != "none":
         print_text(f'try: curl "http://{host}:{port}/v1/autocomplete?text=karls"')
     sys.stdout.flush()
@@ -267,11 +295,14 @@ def _read_models(told: list[str]) -> dict[str, str]:
 
 
 def _read_token(path: Path | None) -> str | None:
-    from placings.core import BadFile, read_config_text
+    from placings.core import BadFile, BadInput, read_config_text
 
     if path is None:
-        return os.environ.get(TOKEN) or None
+        token = os.environ.pop(TOKEN, "").strip()  # what we start must not have it in its environment
+        if token and len(token) < SHORTEST:
+            raise BadInput(f"{TOKEN} must hold {SHORTEST} letters or more. Got {len(token)}.")
+        return token or None
     token = read_config_text(path).strip()
-    if len(token) < 16:
-        raise BadFile(path, f"must hold a token of 16 letters or more. Got {len(token)}.")
+    if len(token) < SHORTEST:
+        raise BadFile(path, f"must hold a token of {SHORTEST} letters or more. Got {len(token)}.")
     return token

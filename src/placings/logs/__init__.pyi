@@ -53,3 +53,4 @@ from .schema import SESSION_ID as SESSION_ID
 from .schema import check_actions as check_actions
 from .schema import check_searches as check_searches
 from .ubi import ACTIONS as ACTIONS
+from .ubi import parse_event as parse_event

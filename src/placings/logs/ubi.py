@@ -202,32 +202,16 @@ class UbiReader:
 
     def _take_event(self, record: dict[str, Any], where: str) -> None:
         self.tally.count("events")
-        query, time = _as_id(record.get("query_id")), parse_micros(record.get("timestamp"))
-        action = _as_id(record.get("action_name"))
+        query = _as_id(record.get("query_id"))
         session = _as_id(_find(record, "session_id")) or _as_id(_find(record, "event_attributes.session_id"))
         if query is not None and session is not None:
             self._sessions.setdefault(query, session)
-        item = _as_id(_find(record, "event_attributes.object.object_id"))
-        internal = _as_id(_find(record, "event_attributes.object.internal_id"))
-        if query is None:
-            return self.tally.refuse("an event without query_id", where)
-        if action is None:
-            return self.tally.refuse("an event without action_name", where)
-        if item is None and internal is None:
-            return self.tally.refuse("an event without an object (a filter, a login, …)", where)
-        if time is None:
-            return self.tally.refuse("an event whose timestamp cannot be read", where)
-        ordinal = _find(record, "event_attributes.position.ordinal")
-        ordinal = _find(record, "event_attributes.rank") if ordinal is None else ordinal
-        place = (
-            ordinal
-            if isinstance(ordinal, int) and not isinstance(ordinal, bool) and 0 <= ordinal < HIGHEST
-            else None
-        )
-        done = Done(query, time, self._renamed.get(action, action), item or internal or "", internal, place)
-        if action in self._shown:
+        done = parse_event(record, self._renamed)
+        if isinstance(done, str):
+            return self.tally.refuse(done, where)
+        if _as_id(record.get("action_name")) in self._shown:
             self.tally.count("impressions")
-            self._seen.setdefault(query, []).append(done)
+            self._seen.setdefault(done.query, []).append(done)
         else:
             self._done.append(done)
         return None
@@ -288,6 +272,27 @@ class UbiReader:
             self.tally.count("positions that cannot be read, kept as none")
             return None
         return degrees
+
+
+def parse_event(record: Mapping[str, Any], renamed: Mapping[str, str] = ACTIONS) -> Done | str:
+    """One event on one object, its action under our name; or why it cannot be used."""
+    query, time = _as_id(record.get("query_id")), parse_micros(record.get("timestamp"))
+    action = _as_id(record.get("action_name"))
+    item = _as_id(_find(record, "event_attributes.object.object_id"))
+    internal = _as_id(_find(record, "event_attributes.object.internal_id"))
+    if query is None:
+        return "an event without query_id"
+    if action is None:
+        return "an event without action_name"
+    if item is None and internal is None:
+        return "an event without an object (a filter, a login, …)"
+    if time is None:
+        return "an event whose timestamp cannot be read"
+    ordinal = _find(record, "event_attributes.position.ordinal")
+    ordinal = _find(record, "event_attributes.rank") if ordinal is None else ordinal
+    whole = isinstance(ordinal, int) and not isinstance(ordinal, bool)
+    place = ordinal if whole and 0 <= ordinal < HIGHEST else None
+    return Done(query, time, renamed.get(action, action), item or internal or "", internal, place)
 
 
 def parse_micros(value: object) -> int | None:

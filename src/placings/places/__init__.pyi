@@ -4,6 +4,8 @@ from .engines.pelias import PeliasEngine as PeliasEngine
 from .engines.pelias import open_pelias as open_pelias
 from .engines.postgres import PostgresEngine as PostgresEngine
 from .engines.postgres import open_postgres as open_postgres
+from .engines.requests import GarbledAnswer as GarbledAnswer
+from .engines.requests import Patience as Patience
 from .engines.sqlite import SqliteEngine as SqliteEngine
 from .engines.sqlite import build_index as build_index
 from .engines.sqlite import open_sqlite as open_sqlite

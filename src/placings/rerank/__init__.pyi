@@ -11,6 +11,7 @@ from .requests import Request as Request
 from .requests import Reranked as Reranked
 from .requests import check_request as check_request
 from .requests import clean_text as clean_text
+from .requests import read_time as read_time
 from .reranker import FEATURE_SETS as FEATURE_SETS
 from .reranker import Reranker as Reranker
 from .reranker import list_members as list_members

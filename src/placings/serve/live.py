@@ -9,24 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
+from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
 from placings.core import BadInput, PlacingsError, escape_line
+from placings.places import GarbledAnswer
 from placings.rerank import Engine, Hit, Request, Reranker
-from placings.serve.arms import ENGINE, Arm
+from placings.serve.arms import ENGINE, MODEL, Arm
 from placings.serve.circuit import Circuit
 from placings.serve.click_counts import ClickCounts
-from placings.serve.event_store import Event, EventStore, Receipt, Shown
+from placings.serve.event_store import EventStore, Receipt, Shown
+from placings.serve.explaining import explain_pair, restore_request
+from placings.serve.feedback import Judge, as_iso, list_events, make_events, read_deed
+from placings.serve.live_features import compute_features
 from placings.serve.monitor import Monitor
 from placings.serve.pelias import Query
-from placings.serve.search_ids import Signer, digest_items
+from placings.serve.rates import Rates
+from placings.serve.search_ids import Signer
 from placings.serve.service import (
     Answer,
+    ModelFailed,
     Reply,
     answer,
     check_request,
@@ -35,10 +44,21 @@ from placings.serve.service import (
     list_hits,
     round_position,
 )
-from placings.serve.settings import MOST_EVENTS, ServeSettings
+from placings.serve.settings import ServeSettings
 
 LOG = logging.getLogger("placings.serve")
 PAST = "past_clicks"
+FIRST_BYTES = 200  # of an answer that cannot be read, in the log
+UNREADABLE = (
+    GarbledAnswer,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+)  # what reading nonsense raises
+EXPLAIN_SECONDS = 5.0
+BURST = 10.0  # seconds of feedback's rate that may come at once
+WARM_TEXTS = ("a", "st", "new")
 
 
 class EngineDown(PlacingsError, RuntimeError):
@@ -50,11 +70,27 @@ class EngineDown(PlacingsError, RuntimeError):
 
 
 class EngineTalksNonsense(EngineDown):
-    """The engine answered with something that no hits can be read from."""
+    """The engine answered with something that no hits can be read from; what it was is in the log."""
 
 
 class Overloaded(PlacingsError, RuntimeError):
     """More requests are waiting than the queue holds."""
+
+
+class TooOften(PlacingsError, RuntimeError):
+    """Somebody sends more feedback than one may; `wait` says when to try again."""
+
+    def __init__(self, text: str, wait: float) -> None:
+        super().__init__(text)
+        self.wait = wait
+
+
+class Unknown(PlacingsError, LookupError):
+    """A search that nothing is known of."""
+
+
+class Late(Exception):
+    """The time for a request was over before its turn came."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +100,12 @@ class Person:
     user: str | None = None
     session: str | None = None
     address: str = ""
+    agent: str = ""
 
     @property
     def key(self) -> str:
         """The person for an arm: the user, else the session, else the address."""
-        return self.user or self.session or self.address
+        return self.user or self.session or f"{self.address} {self.agent}"
 
     @property
     def stretch(self) -> str:
@@ -110,11 +147,71 @@ class LiveService:
         self.store, self.signer, self.monitor = store, signer, monitor
         store.on_drop = monitor.count_dropped
         self.circuit = Circuit()
-        self.ready = True
+        self.ready = False
+        self.judge = Judge(signer)
+        rate = settings.feedback_rate / settings.workers
+        self._rates = Rates(rate, rate * BURST)
         self._finders = ThreadPoolExecutor(settings.engine_threads, "placings-engine")
         self._orderers = ThreadPoolExecutor(1, "placings-model")
+        self._explainers = ThreadPoolExecutor(1, "placings-explain")
         self._finding = self._waiting = 0
+        self._explaining = False
+        self._running: dict[int, float] = {}  # calls in a pool's thread and when each began
+        self._numbers = count()
         self._ordering_since: float | None = None
+        self._expect()
+
+    def replace_models(self, models: LiveModels) -> LiveModels:
+        """Answer with these from now on; returns those before. What is under way ends as it began."""
+        before, self.models = self.models, models
+        self._expect()
+        return before
+
+    def _expect(self) -> None:
+        """Tell the monitor what training had, as the bundle says it."""
+        chosen = self.models.rerankers.get(MODEL)
+        ranker = getattr(chosen, "ranker_", None)
+        if chosen is None or ranker is None:
+            self.monitor.forget_coverage()
+            return
+        names, rules = chosen.features_.names, getattr(ranker, "coverage_rules_", {})
+        shares = [
+            float("nan") if name in rules else float(share)
+            for name, share in zip(names, ranker.coverage_.tolist(), strict=True)
+        ]  # a rule of its own is not counted here
+        self.monitor.expect(names, shares)
+
+    async def warm(self) -> None:
+        """Search and order once before people do: what is loaded late is loaded now."""
+        loop = asyncio.get_running_loop()
+        requests = []
+        for text in WARM_TEXTS if self.engine is not None else ():
+            work = partial(self.engine.search, text, (49.0, 8.4), self.settings.depth, None)  # type: ignore[union-attr]
+            try:
+                found = await asyncio.wait_for(
+                    loop.run_in_executor(self._finders, work),
+                    max(5.0, self.settings.engine_timeout_ms / 1000),
+                )
+                requests.append(Request.of_hits(text, found, focus=(49.0, 8.4)))
+            except Exception as error:
+                LOG.warning("the engine does not answer yet: %s", escape_line(error)[:FIRST_BYTES])
+                break
+        for request in requests:
+            if len(request.items) > 1:
+                await loop.run_in_executor(self._orderers, self._warm_models, request)
+        self.ready = True
+
+    def _warm_models(self, request: Request) -> None:
+        for name, reranker in self.models.rerankers.items():
+            try:
+                answer(reranker, request)
+            except Exception as error:
+                LOG.warning("model %s fails on the engine's hits: %s", name, _say_where(error))
+
+    def find_stuck(self) -> float:
+        """How many seconds the oldest call to the engine or a model has taken so far."""
+        begun = list(self._running.values())
+        return monotonic() - min(begun) if begun else 0.0
 
     # -- the two ways to ask -----------------------------------------------------------------------
 
@@ -135,7 +232,7 @@ class LiveService:
         check_request(request)
         with self._queued():
             rounded = round_position(request, exact=self.settings.exact_positions)
-            reply, asked = await self._order(rounded, person, len(request.items))
+            reply, asked = await self._order(rounded, person, len(request.items), brought=True)
         return self._show(asked, reply, person, [], len(request.items))
 
     def _show(self, request: Request, reply: Reply, person: Person, hits: list[Hit], size: int) -> Served:
@@ -162,46 +259,74 @@ class LiveService:
     async def _find(self, query: Query, focus: Any) -> list[Hit]:
         assert self.engine is not None
         if not self.circuit.allows():
-            raise EngineDown("the engine has failed and is left alone for a while.", self.circuit.wait)
+            self.monitor.count_engine("left alone")
+            raise EngineDown("the engine has failed and is left alone for a while.", self.circuit.wait or 1.0)
         if self._finding >= self.settings.engine_threads + self.settings.most_waiting:
+            self.monitor.count_engine("busy")
             raise EngineDown("all connections to the engine are busy.")
         k = max(query.size, self.settings.depth)
-        work = partial(self.engine.search, query.text, focus, k, query.layers)
-        self._finding += 1
         start = monotonic()
+        until = start + self.settings.engine_timeout_ms / 1000
+        work = partial(
+            self._ask_engine, partial(self.engine.search, query.text, focus, k, query.layers), until
+        )
+        self._finding += 1
         task = asyncio.get_running_loop().run_in_executor(self._finders, work)
         task.add_done_callback(self._end_finding)
         try:
             hits = await asyncio.wait_for(asyncio.shield(task), self.settings.engine_timeout_ms / 1000)
-        except TimeoutError:
-            self.circuit.fail()
-            raise EngineDown(
-                f"the engine took longer than {self.settings.engine_timeout_ms:g} ms.",
-                self.circuit.wait or 1.0,
+            hits = _keep_hits(hits)
+        except (TimeoutError, Late):
+            raise self._blame_engine(
+                "late", EngineDown(f"the engine took longer than {self.settings.engine_timeout_ms:g} ms.")
             ) from None
         except BadInput:
             self.circuit.succeed()  # it answers; the question was wrong
             raise
+        except UNREADABLE as error:
+            said = escape_line(str(error).replace(query.text, "…"))[:FIRST_BYTES]
+            LOG.error("the engine answered with nonsense: %s: %s", type(error).__name__, said)
+            raise self._blame_engine(
+                "nonsense", EngineTalksNonsense("the engine answered with something that cannot be read.")
+            ) from None
         except Exception as error:
-            self.circuit.fail()
-            LOG.warning("engine failed: %s", escape_line(error)[:300])
-            raise EngineDown(
-                f"the engine failed: {escape_line(error)[:200]}", self.circuit.wait or 1.0
-            ) from error
+            said = escape_line(str(error).replace(query.text, "…"))[:FIRST_BYTES]
+            LOG.warning("engine failed: %s: %s", type(error).__name__, said)
+            raise self._blame_engine("down", EngineDown("the engine does not answer.")) from None
         finally:
             self.monitor.time_stage("engine", monotonic() - start)
+            self.monitor.show_circuit(self.circuit.state)
         self.circuit.succeed()
-        return hits
+        self.monitor.show_circuit("closed")
+        return hits[:k]
+
+    def _blame_engine(self, reason: str, error: EngineDown) -> EngineDown:
+        self.circuit.fail()
+        self.monitor.count_engine(reason)
+        error.wait = self.circuit.wait or 1.0
+        return error
+
+    def _ask_engine(self, search: Callable[[], list[Hit]], until: float) -> list[Hit]:
+        if monotonic() >= until:  # it waited for a thread until nobody waits for it
+            raise Late
+        with self._running_call():
+            return search()
+
+    def _running_call(self) -> _Running:
+        return _Running(self._running, next(self._numbers))
 
     def _end_finding(self, task: asyncio.Future[Any]) -> None:
         self._finding -= 1
         if not task.cancelled():
             task.exception()  # a late failure was told as a timeout
 
-    async def _order(self, request: Request, person: Person, size: int) -> tuple[Reply, Request]:
+    async def _order(
+        self, request: Request, person: Person, size: int, *, brought: bool = False
+    ) -> tuple[Reply, Request]:
+        """What to show of a request; `brought` are items of the caller's, whose faults are the caller's."""
         arm = self.settings.arms.choose(person.key)
         asked = self._add_clicks(_add_time(request), arm)
-        answers, reason = await self._ask_models(arm, asked)
+        answers, reason = await self._ask_models(arm, asked, brought)
         items = [str(item.get("item_id")) for item in asked.items]
         drawn, chosen, fallback = draw(self.settings.arms, arm, answers, items, person.stretch)
         return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else ""), asked
@@ -214,84 +339,142 @@ class LiveService:
         items = [{PAST: float(counts.look_up(str(item.get("item_id")))), **item} for item in request.items]
         return Request(request.context, items)
 
-    async def _ask_models(self, arm: Arm, request: Request) -> tuple[dict[str, Answer], str]:
+    async def _ask_models(self, arm: Arm, request: Request, brought: bool) -> tuple[dict[str, Answer], str]:
         """The answers of an arm's models, or why there are none."""
         names = [name for name in arm.shows if name != ENGINE]
         if not names or len(request.items) < 2:
             return {name: Answer(tuple(range(len(request.items))), (), None) for name in names}, ""
+        if self.settings.fall_back_when_dark and self.monitor.is_dark():
+            self._watch_features(request)
+            return self._fall_back("dark")
         budget = self.settings.budget_ms / 1000
         since = self._ordering_since
         if since is not None and monotonic() - since > budget:
-            self.monitor.count_fallback("busy")
-            return {}, "busy"
+            return self._fall_back("busy")
         start = monotonic()
-        task = asyncio.get_running_loop().run_in_executor(self._orderers, self._answer_all, names, request)
+        task = self._orderers.submit(self._answer_all, names, request, start + budget)
         try:
-            answers = await asyncio.wait_for(asyncio.shield(task), budget)
-        except TimeoutError:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self.monitor.count_fallback("budget")
-            return {}, "budget"
+            answers = await asyncio.wait_for(asyncio.wrap_future(task), budget)
+        except (TimeoutError, Late):  # one that has not begun is cancelled with its waiter
+            return self._fall_back("budget")
         except Exception as error:
-            LOG.warning("model failed: %s", escape_line(error)[:300])
-            self.monitor.count_fallback("error")
-            return {}, "error"
+            if brought and isinstance(error, BadInput):
+                raise
+            LOG.warning("model failed: %s", _say_where(error))
+            return self._fall_back("error")
         finally:
             self.monitor.time_stage("model", monotonic() - start)
+        if monotonic() - start > budget:  # it held the interpreter, so nobody could look at the time
+            return self._fall_back("budget")
         self.monitor.count_missing(answers, len(request.items))
-        if self.settings.fall_back_when_dark and self.monitor.is_dark():
-            self.monitor.count_fallback("dark")
-            return {}, "dark"
+        self._watch_features(request)
         return answers, ""
 
-    def _answer_all(self, names: Sequence[str], request: Request) -> dict[str, Answer]:
+    def _fall_back(self, reason: str) -> tuple[dict[str, Answer], str]:
+        self.monitor.count_fallback(reason)
+        return {}, reason
+
+    def _answer_all(self, names: Sequence[str], request: Request, until: float) -> dict[str, Answer]:
+        """Ask one model after the other; the time is looked at before each."""
         self._ordering_since = monotonic()
         try:
-            models = self.models
-            for name in names:
-                if name in models.clicks:
-                    models.clicks[name].follow()
-            return {name: answer(models.rerankers[name], request) for name in names}
+            with self._running_call():
+                models, answers = self.models, {}
+                for name in names:
+                    if monotonic() >= until:
+                        raise Late
+                    if name in models.clicks:
+                        models.clicks[name].follow()
+                    answers[name] = answer(models.rerankers[name], request)
+                return answers
         finally:
             self._ordering_since = None
 
+    def _watch_features(self, request: Request) -> None:
+        """About once a second, after the answer, look at the features of a list."""
+        if self.monitor.wants_sample():
+            self._orderers.submit(self._sample_features, request)
+
+    def _sample_features(self, request: Request) -> None:
+        reranker = self.models.rerankers.get(MODEL)
+        if reranker is None:
+            return
+        try:
+            head = Request(request.context, list(request.items[: reranker.pool]))
+            self.monitor.take_sample(compute_features(reranker, head))
+        except Exception as error:  # this is only a look
+            LOG.warning("features could not be looked at: %s", _say_where(error))
+
     # -- feedback ----------------------------------------------------------------------------------
 
-    async def take_feedback(self, told: Sequence[Mapping[str, Any]], person: Person) -> Receipt:
-        """Write events; done when they are on the disk. Those whose search is not ours are kept apart."""
-        if len(told) > MOST_EVENTS:
-            raise BadInput(f"a request may hold {MOST_EVENTS} events. Got {len(told):,}.")
-        events = [self._read_event(place, each, person) for place, each in enumerate(told)]
-        receipt = await asyncio.wrap_future(self.store.add(events))
-        untrusted = sum(not event.trusted for event in events)
-        self.monitor.count_events(receipt.new, receipt.known, untrusted)
-        return receipt
-
-    def _read_event(self, place: int, told: Any, person: Person) -> Event:
-        if not isinstance(told, Mapping):
-            raise BadInput(f"events[{place}] must be an object. Got {type(told).__name__}.")
-        texts: dict[str, str] = {}
-        for name, most in (("event_id", 200), ("search_id", 200), ("item_id", 500), ("action", 60)):
-            value = told.get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and name == "item_id":
-                value = str(value)
-            if not isinstance(value, str) or not 0 < len(value) <= most:
-                raise BadInput(
-                    f"events[{place}].{name} must be a text of 1 to {most} letters. Got {str(value)[:40]!r}."
-                )
-            texts[name] = value
-        position = told.get("position")
-        if position is not None and (type(position) is not int or not 1 <= position <= 10_000):
-            raise BadInput(
-                f"events[{place}].position must be a whole number from 1. Got {str(position)[:40]!r}."
+    async def take_feedback(self, told: Any, person: Person) -> tuple[Receipt, dict[str, int]]:
+        """Write events; done when they are on the disk. What looks forged is kept apart, and counted."""
+        listed = list_events(told)
+        deeds = [read_deed(place, each) for place, each in enumerate(listed)]
+        names = [f"address {person.address}", *([f"user {person.user}"] if person.user else [])]
+        wait = max(self._rates.take(name, len(deeds)) for name in names)
+        if wait:
+            self.monitor.count_limited()
+            raise TooOften(
+                f"more than {self.settings.feedback_rate:g} events a second come from one address or user.",
+                wait,
             )
-        opened = self.signer.open(texts["search_id"])
-        now = time()
-        body = {**texts, "time": _as_iso(now)} | ({} if position is None else {"position": position})
-        shown = told.get("visible")
-        if isinstance(shown, int) and not isinstance(shown, bool) and 0 < shown <= 10_000:
-            body["visible"] = shown
-        return Event(texts["event_id"], texts["search_id"], body, now, person.user, opened is not None)
+        events, doubts = make_events(deeds, self.judge, person.user, now=time())
+        receipt = await asyncio.wrap_future(self.store.add(events))
+        self.monitor.count_events(receipt.new, receipt.known, doubts)
+        return receipt, doubts
+
+    # -- why ---------------------------------------------------------------------------------------
+
+    async def explain(self, above: str, below: str, *, search_id: str | None = None,
+                      request: Request | None = None) -> dict[str, Any]:  # fmt: skip
+        """Why one item stands above another, in a list that was shown or that the caller brings."""
+        if self._explaining:
+            raise Overloaded("another explanation is under way.")
+        if request is not None:
+            check_request(request)
+        self._explaining = True
+        task = asyncio.get_running_loop().run_in_executor(
+            self._explainers, self._explain, above, below, search_id, request
+        )
+        task.add_done_callback(self._end_explaining)
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), EXPLAIN_SECONDS)
+        except TimeoutError:
+            raise Overloaded(f"the explanation took longer than {EXPLAIN_SECONDS:g} seconds.") from None
+        except PlacingsError:
+            raise
+        except Exception as error:
+            raise ModelFailed(f"no explanation: {_say_where(error)}") from None
+
+    def _end_explaining(self, task: asyncio.Future[Any]) -> None:
+        self._explaining = False
+        if not task.cancelled():
+            task.exception()
+
+    def _explain(
+        self, above: str, below: str, search_id: str | None, request: Request | None
+    ) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if request is None:
+            shown = self._find_shown(search_id)
+            request = restore_request(shown)
+            told = {
+                "served_by": shown.get("model"),
+                "fallback": shown.get("fallback"),
+                "arm": shown.get("arm"),
+            }
+        name = MODEL if MODEL in self.models.rerankers else next(iter(self.models.rerankers))
+        return {**explain_pair(self.models.rerankers[name], request, above, below), **told}
+
+    def _find_shown(self, search_id: str | None) -> dict[str, Any]:
+        """The impression of an id; its time, which the id tells, says where to look."""
+        opened = self.signer.open(search_id)
+        if opened is not None:
+            for known, body in self.store.read_shown(opened.time - 1.0, opened.time + 5.0):
+                if known == search_id:
+                    return body
+        raise Unknown("nothing is known of that search: its id is not ours, too old, or not written yet.")
 
     async def close(self, grace: float) -> None:
         """Take no more, finish what is under way, write what is waiting."""
@@ -299,7 +482,7 @@ class LiveService:
         until = monotonic() + grace
         while self._waiting and monotonic() < until:
             await asyncio.sleep(0.01)
-        for pool in (self._finders, self._orderers):
+        for pool in (self._finders, self._orderers, self._explainers):
             pool.shutdown(wait=False, cancel_futures=True)
         await asyncio.get_running_loop().run_in_executor(None, self.store.close)
 
@@ -317,9 +500,32 @@ class _Queued:
         self._service._waiting -= 1
 
 
-def is_list_of(opened_items: str, items: Sequence[str]) -> bool:
-    """Whether a signed id stands for these items in this order."""
-    return opened_items == digest_items(items)
+class _Running:
+    """Notes how long a call in a pool's thread has taken, for the time of a `with`."""
+
+    def __init__(self, running: dict[int, float], number: int) -> None:
+        self._running, self._number = running, number
+
+    def __enter__(self) -> None:
+        self._running[self._number] = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._running.pop(self._number, None)
+
+
+def _keep_hits(found: Any) -> list[Hit]:
+    """The hits, each id once; anything else, as an engine of somebody's own may give, is refused."""
+    if not isinstance(found, list) or not all(isinstance(hit, Hit) for hit in found):
+        raise TypeError(f"a {type(found).__name__} that is not a list of hits")
+    known = {hit.id: hit for hit in reversed(found)}
+    return found if len(known) == len(found) else [hit for hit in found if known[hit.id] is hit]
+
+
+def _say_where(error: Exception) -> str:
+    """An error without its message, which may hold what somebody typed: its kind, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"
 
 
 def _make_context(query: Query) -> Request:
@@ -331,7 +537,7 @@ def _add_time(request: Request) -> Request:
     """The request with its time, so that the log has the one that the features saw."""
     if request.context.get("time") is not None:
         return request
-    return Request({**request.context, "time": _as_iso(time())}, request.items)
+    return Request({**request.context, "time": as_iso(time())}, request.items)
 
 
 def _known(person: Person) -> dict[str, Any]:
@@ -339,15 +545,7 @@ def _known(person: Person) -> dict[str, Any]:
 
 
 def _cut(reply: Reply, size: int) -> Any:
-    from dataclasses import replace
-
     drawn = reply.drawn
     return replace(
         drawn, order=drawn.order[:size], teams=drawn.teams[:size], propensity=drawn.propensity[:size]
     )
-
-
-def _as_iso(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,8 +1,8 @@
 """Search ids that only this service can have given out: signed, with the list they stand for, and their age.
 
 An id is `random.time.list.signature`, in letters that need no escaping in an address. The signature covers
-the other three and, if there is one, the person. Feedback brings the id back: a forged one is told from
-ours without a look at the disk, and so is one for a list of other items.
+the other three. Feedback brings the id back: a forged one is told from ours without a look at the disk, and
+so is one for a list of other items.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ KEY_BYTES = 32
 LONGEST = 200  # letters of an id that are looked at
 LIFETIME = 7 * 86_400.0  # seconds in which feedback is taken
 AHEAD = 300.0  # seconds that another worker's clock may be ahead
+FORGED, EXPIRED, FUTURE = "forged", "expired", "future"
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,24 @@ class Signer:
 
     def open(self, search_id: object, *, now: float | None = None) -> OpenedId | None:
         """What an id says; None if it is not ours, too old, or from the future."""
+        found, problem = self.check(search_id, now=now)
+        return None if problem else found
+
+    def check(self, search_id: object, *, now: float | None = None) -> tuple[OpenedId | None, str]:
+        """What an id of ours says, and why it is not good now: forged, expired, future, or "" if it is.
+
+        An id from the future is one that was given out before the clock was set back.
+        """
         if not isinstance(search_id, str) or len(search_id) > LONGEST or not search_id.isascii():
-            return None
+            return None, FORGED
         told, _, signature = search_id.rpartition(".")
         if told.count(".") != 2 or not hmac.compare_digest(signature, self._sign(told)):
-            return None
+            return None, FORGED
         _, moment, items = told.split(".")
         at = int(moment, 16) / 1000
         age = (time() if now is None else now) - at
-        return OpenedId(search_id, at, items) if -AHEAD <= age <= self.lifetime else None
+        problem = EXPIRED if age > self.lifetime else FUTURE if age < -AHEAD else ""
+        return OpenedId(search_id, at, items), problem
 
     def _sign(self, told: str) -> str:
         return _as_letters(hmac.new(self._key, told.encode("ascii"), hashlib.sha256).digest()[:16])

@@ -11,13 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from placings.core import BadInput
-from placings.rerank import Hit, Request, Reranker
+from placings.core import BadInput, PlacingsError
+from placings.rerank import Hit, Request, Reranker, read_time
 from placings.serve.arms import ENGINE, Arm, Arms, Drawn, explore, interleave
 from placings.serve.settings import MOST_ITEMS, MOST_LETTERS, ROUNDED
 
 POSITION = ("focus_lat", "focus_lon")
-ANONYMOUS = "anonymous"
+MOST_FIELDS = 1000  # of an item, and of the context
+MOST_WHOLE = 2**63
+
+
+class ModelFailed(PlacingsError, RuntimeError):
+    """A model gave what no list can be ordered by."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def answer(reranker: Reranker, request: Request) -> Answer:
     found = reranker.rerank(head)
     scores = tuple(float(score) for score in found.scores)
     if not all(map(math.isfinite, scores)):
-        raise BadInput("the model gave a score that is not a number.")
+        raise ModelFailed("the model gave a score that is not a number.")
     tail = range(len(head.items), len(request.items))
     return Answer((*(int(row) for row in found.order), *tail), scores, found.digest, dict(found.missing))
 
@@ -85,7 +90,11 @@ def draw(
 
 
 def check_request(request: Request) -> None:
-    """Refuse what no service should work on: too many items, a long text, ids that are missing or twice."""
+    """Refuse what no service should work on: too many items, a long text, ids that are missing or twice.
+
+    Values are texts, numbers, true, false, null, or lists of these. The message names the first field that
+    cannot be used.
+    """
     if len(request.items) > MOST_ITEMS:
         raise BadInput(f"items must be {MOST_ITEMS} or fewer. Got {len(request.items):,}.")
     text = request.context.get("query")
@@ -93,11 +102,9 @@ def check_request(request: Request) -> None:
         raise BadInput(f"context.query must be a text. Got {type(text).__name__}.")
     if text is not None and len(text) > MOST_LETTERS:
         raise BadInput(f"context.query must have {MOST_LETTERS} letters or fewer. Got {len(text):,}.")
-    for name, value in request.context.items():
-        if isinstance(value, str) and len(value) > 4 * MOST_LETTERS:
-            raise BadInput(
-                f"context.{name} must have {4 * MOST_LETTERS} letters or fewer. Got {len(value):,}."
-            )
+    _check_fields("context", request.context)
+    if request.context.get("time") is not None:
+        read_time(request.context["time"])
     for name, most in (("focus_lat", 90.0), ("focus_lon", 180.0)):
         degrees = request.context.get(name)
         if degrees is not None and not (_is_number(degrees) and abs(degrees) <= most):
@@ -112,6 +119,7 @@ def check_request(request: Request) -> None:
         if str(identity) in seen:
             raise BadInput(f"items[{place}].item_id is there twice: {str(identity)[:40]!r}.")
         seen.add(str(identity))
+        _check_fields(f"items[{place}]", item)
 
 
 def round_position(request: Request, *, exact: bool = False) -> Request:
@@ -167,6 +175,28 @@ def describe(
 def list_hits(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
     """Hits in the order shown."""
     return [hits[row] for row in order]
+
+
+def _check_fields(where: str, fields: Mapping[str, Any]) -> None:
+    if len(fields) > MOST_FIELDS:
+        raise BadInput(f"{where} must have {MOST_FIELDS} fields or fewer. Got {len(fields):,}.")
+    for name, value in fields.items():
+        if type(value) is float or value is None:  # the many
+            continue
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, str):
+                if len(each) > 4 * MOST_LETTERS:
+                    raise BadInput(
+                        f"{where}.{str(name)[:60]} must have {4 * MOST_LETTERS} letters or fewer. "
+                        f"Got {len(each):,}."
+                    )
+            elif isinstance(each, int) and abs(each) > MOST_WHOLE:
+                raise BadInput(f"{where}.{str(name)[:60]} must be a whole number within ±2⁶³.")
+            elif isinstance(each, Mapping | list):
+                kind = "an object" if isinstance(each, Mapping) else "a list in a list"
+                raise BadInput(
+                    f"{where}.{str(name)[:60]} must be a text, a number, true, false or null. Got {kind}."
+                )
 
 
 def _is_number(value: Any) -> bool:

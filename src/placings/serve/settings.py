@@ -17,6 +17,8 @@ MOST_LETTERS = 256  # of a text; what is longer is refused
 MOST_EVENTS = 500  # in one feedback request
 ROUNDED = 2  # digits after the point that a person's coordinates keep: 0.01° is about a kilometre
 
+POSITIVE = ("budget_ms", "engine_timeout_ms", "grace", "clicks_delay", "feedback_rate", "read_seconds")
+
 
 @dataclass(frozen=True)
 class ServeSettings:
@@ -26,6 +28,10 @@ class ServeSettings:
     takes it, or "none" if callers bring the hits. `data` is the folder of events, key and lock; what is older
     than `keep_days` is taken out of it once a day, nothing if none are named. Times are in
     milliseconds where their names say so, else in seconds.
+
+    `linger` is how long a service that was told to leave still takes requests while it says that it is not
+    ready. `feedback_rate` is how many events a second one address, or one user, may send. `read_seconds` is
+    how long a client may take to send one request. `proxies` are the addresses whose X-Forwarded-For counts.
     """
 
     model: str
@@ -52,24 +58,33 @@ class ServeSettings:
     dark_share: float = 0.5
     fall_back_when_dark: bool = False
     keep_days: float | None = None
+    linger: float = 0.5
+    feedback_rate: float = 20.0
+    most_connections: int = 1000
+    read_seconds: float = 15.0
+    proxies: tuple[str, ...] = ()
+    access_log: bool = True
 
     def __post_init__(self) -> None:
         for name in ("port", "admin_port"):
             if not 0 <= getattr(self, name) <= 65_535:
                 raise BadInput(f"{name} must be from 0 to 65535. Got {getattr(self, name)!r}.")
-        for name in ("budget_ms", "engine_timeout_ms", "grace", "clicks_delay"):
+        for name in POSITIVE:
             if not 0 < getattr(self, name) < 3.6e6:
                 raise BadInput(f"{name} must be above 0. Got {getattr(self, name)!r}.")
+        if not 0 <= self.linger < self.grace:
+            raise BadInput(f"linger must be from 0 to less than grace. Got {self.linger!r}.")
+        if not 0 < self.dark_share <= 1:
+            raise BadInput(f"dark_share must be above 0 and at most 1. Got {self.dark_share!r}.")
         for name in ("workers", "engine_threads"):
             check_limit("jobs", getattr(self, name), name)
+        for name in ("workers", "engine_threads", "most_connections", "most_waiting"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{name} must be 1 or more. Got {getattr(self, name)!r}.")
         if not 2 <= self.depth <= MOST_ITEMS:
             raise BadInput(f"depth must be from 2 to {MOST_ITEMS}. Got {self.depth!r}.")
         if self.keep_days is not None:
             check_days(self.keep_days)
-        if self.most_waiting < 1:
-            raise BadInput(f"most_waiting must be 1 or more. Got {self.most_waiting!r}.")
 
     @property
     def is_loopback(self) -> bool:
@@ -95,5 +110,5 @@ class ServeSettings:
     @classmethod
     def from_dict(cls, told: dict[str, Any]) -> ServeSettings:
         """What `to_dict` gave."""
-        lists = {name: tuple(told[name]) for name in ("hosts", "origins")}
+        lists = {name: tuple(told[name]) for name in ("hosts", "origins", "proxies")}
         return cls(**{**told, **lists, "arms": Arms.from_dict(told["arms"])})

@@ -7,7 +7,7 @@ import sys
 from placings.core import PlacingsError, escape_line
 
 
-def main(path: str, digest: str) -> int:
+def try_loading(path: str, digest: str) -> int:
     """0 and the digest if the model can be served."""
     from placings.rerank import load_reranker
 
@@ -20,4 +20,4 @@ def main(path: str, digest: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(try_loading(sys.argv[1], sys.argv[2]))

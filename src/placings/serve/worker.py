@@ -7,6 +7,7 @@ number of the socket; the others are commands. Answers go to standard output, lo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -14,11 +15,13 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from placings.core import PlacingsError, escape_line
+from placings.places import Patience
 from placings.rerank import Engine, Reranker, load_reranker, open_engine
 from placings.serve.click_counts import ClickCounts
 from placings.serve.event_store import EventStore
@@ -36,25 +39,36 @@ class Worker:
 
     def __init__(self, settings: ServeSettings, models: Pinned) -> None:
         self.settings = settings
+        self._next: LiveModels | None = None
+        self._before: LiveModels | None = None
         self.store = EventStore(settings.data)
         self.monitor = Monitor(dark_share=settings.dark_share)
         self.live = LiveService(
             settings,
             self.load(models),
-            _open(settings.engine),
+            open_served(settings.engine, settings.engine_timeout_ms / 1000),
             self.store,
             Signer(read_key(Path(settings.data))),
             self.monitor,
         )
-        self._next: LiveModels | None = None
-        self._before: LiveModels | None = None
         self._tell_models()
 
     def load(self, models: Pinned) -> LiveModels:
-        """The models, each with the clicks that it learned from and those that came in since."""
-        rerankers = {name: load_reranker(path, digest=digest) for name, (path, digest) in models.items()}
+        """The models, each with the clicks that it learned from and those that came in since.
+
+        One that is still in memory, by its digest, is not read again.
+        """
+        known = self._list_known()
+        rerankers = {
+            name: known.get(digest or "") or load_reranker(path, digest=digest)
+            for name, (path, digest) in models.items()
+        }
         counts = {name: self._count(each) for name, each in rerankers.items() if each.clicks_}
         return LiveModels(rerankers, counts)
+
+    def _list_known(self) -> dict[str, Reranker]:
+        held = [self.live.models, self._before] if hasattr(self, "live") else []
+        return {str(each.digest_): each for models in held if models for each in models.rerankers.values()}
 
     def _count(self, reranker: Reranker) -> ClickCounts:
         counts = ClickCounts(
@@ -75,19 +89,12 @@ class Worker:
         """Second step: answer with the new ones. Requests under way end with those they began with."""
         if self._next is None:
             raise ValueError("nothing was prepared")
-        self._before, self.live.models, self._next = self.live.models, self._next, None
+        self._before, self._next = self.live.replace_models(self._next), None
         self._tell_models()
 
     def abort(self) -> None:
         """Forget what was prepared."""
         self._next = None
-
-    def go_back(self) -> None:
-        """Answer with the models before the last change."""
-        if self._before is None:
-            raise ValueError("there is no model before this one")
-        self.live.models, self._before = self._before, self.live.models
-        self._tell_models()
 
     def _tell_models(self) -> None:
         self.monitor.name_models(
@@ -95,43 +102,62 @@ class Worker:
         )
 
 
-def _open(spec: str) -> Engine | None:
-    return None if spec == NO_ENGINE else open_engine(spec)
+def open_served(spec: str, seconds: float) -> Engine | None:
+    """The engine with the time that a search may take as its own: a thread is not held for much longer."""
+    if spec == NO_ENGINE:
+        return None
+    kind = spec.partition(":")[0].partition("+")[0].lower()
+    if kind in ("pelias", "opensearch", "elasticsearch"):
+        return open_engine(spec, patience=Patience(timeout=seconds, retries=0, deadline=seconds))
+    if kind in ("postgres", "postgresql"):
+        return open_engine(spec, timeout=seconds)
+    return open_engine(spec)
 
 
-async def serve(worker: Worker, listening: socket.socket, grace: float) -> None:
+async def answer_requests(worker: Worker, listening: socket.socket, token: str | None = None) -> None:
     """Answer on the socket until the process is told to leave."""
     import uvicorn
 
     from placings.serve.app import make_app
+    from placings.serve.protocol import guard_connections
 
+    settings, live = worker.settings, worker.live
+    app = make_app(live, token)
     config = uvicorn.Config(
-        make_app(worker.live),
+        app,
+        http=guard_connections(settings.read_seconds, settings.most_connections),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         lifespan="off",
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         timeout_keep_alive=15,
-        timeout_graceful_shutdown=int(max(1, grace)),
-        limit_concurrency=1000,
-        h11_max_incomplete_event_size=32 << 10,
+        timeout_graceful_shutdown=max(1, round(settings.grace - settings.linger)),
     )
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
     loop = asyncio.get_running_loop()
+    left: list[float] = []
 
     def leave() -> None:
-        worker.live.ready = False
-        server.should_exit = True
+        """Say that we are not ready; go on for a moment, until nobody sends requests here; then end."""
+        live.ready = False
+        if not left:
+            left.append(monotonic() + settings.grace)
+            loop.call_later(settings.linger, setattr, server, "should_exit", True)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave)
+    await live.warm()
     threading.Thread(target=_obey, args=(worker, loop, leave), name="placings-control", daemon=True).start()
     await server.serve(sockets=[listening])
-    await worker.live.close(grace)
+    await app.state.pages.close()
+    await live.close(max(0.5, left[0] - monotonic()) if left else settings.grace)
 
 
-def _obey(worker: Worker, loop: asyncio.AbstractEventLoop, leave: Any) -> None:
+def _obey(worker: Worker, loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
     """Do what the supervisor says; if it is gone, also before it could be told anything, leave."""
     try:
         digests = {name: each.digest_ for name, each in worker.live.models.rerankers.items()}
@@ -139,18 +165,20 @@ def _obey(worker: Worker, loop: asyncio.AbstractEventLoop, leave: Any) -> None:
         for line in sys.stdin:
             command = json.loads(line)
             try:
-                _tell({"done": command["do"], **_do(worker, command)})
+                _tell({"done": command["do"], **_do(worker, command, loop)})
             except BrokenPipeError:
                 raise
-            except (PlacingsError, ValueError, OSError) as error:
-                _tell({"failed": command.get("do"), "why": escape_line(error)[:500]})
+            except Exception as error:  # whatever it is, the supervisor must hear of it
+                known = isinstance(error, PlacingsError | ValueError | OSError)
+                said = str(error) if known else type(error).__name__
+                _tell({"failed": command.get("do"), "why": escape_line(said)[:500]})
     except BrokenPipeError:
         LOG.error("the supervisor is gone; this worker leaves")
     finally:
         loop.call_soon_threadsafe(leave)
 
 
-def _do(worker: Worker, command: Mapping[str, Any]) -> dict[str, Any]:
+def _do(worker: Worker, command: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     match command["do"]:
         case "prepare":
             pinned = {name: (path, digest) for name, (path, digest) in command["models"].items()}
@@ -159,8 +187,9 @@ def _do(worker: Worker, command: Mapping[str, Any]) -> dict[str, Any]:
             worker.commit()
         case "abort":
             worker.abort()
-        case "back":
-            worker.go_back()
+        case "ping":  # through the loop: it must turn
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+            return {"stuck": worker.live.find_stuck()}
         case other:
             raise ValueError(f"no command {other!r}")
     return {}
@@ -170,11 +199,12 @@ def _tell(told: Mapping[str, Any]) -> None:
     print(json.dumps(told), flush=True)
 
 
-def main() -> int:
+def run_worker() -> int:
     """What `python -m placings.serve.worker` does."""
     from placings.serve.logs import write_logs
 
     write_logs()
+    os.umask(0o077)
     told = json.loads(sys.stdin.readline())
     settings = ServeSettings.from_dict(told["settings"])
     models = {name: (path, digest) for name, (path, digest) in told["models"].items()}
@@ -190,9 +220,9 @@ def main() -> int:
         runner: Any = uvloop.run
     except ImportError:
         runner = asyncio.run
-    runner(serve(worker, listening, settings.grace))
+    runner(answer_requests(worker, listening, told.get("token")))
     os._exit(0)  # threads of an engine that never answers must not hold us
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_worker())

@@ -39,6 +39,10 @@ class ServerFailed(PlacingsError, RuntimeError):
     """A search server could not be reached, refused, or answered with something it should not."""
 
 
+class GarbledAnswer(ServerFailed):
+    """A search server answered, with something that no hits can be read from."""
+
+
 @dataclass(frozen=True)
 class Patience:
     """How long to wait for a server, and how often to ask again.
@@ -166,14 +170,14 @@ class Server:
             if isinstance(told, dict):
                 return told
             raise self.complain(f"a JSON {type(told).__name__}, where an object was due")
-        raise self._fail(
+        raise self._garbled(
             f"{self._say(method, path)} answered {answer.status} with something that is not JSON, "
             f"beginning {start!r} ({problem}). Is the address that of {self.name}?"
         )
 
-    def complain(self, what: str) -> ServerFailed:
+    def complain(self, what: str) -> GarbledAnswer:
         """The error for an answer that is JSON but not of the documented shape."""
-        return self._fail(f"{self.name} at {self.address} answered with {what}. Is the address right?")
+        return self._garbled(f"{self.name} at {self.address} answered with {what}. Is the address right?")
 
     def quote(self, words: object, most: int = QUOTED) -> str:
         """The beginning of something that the server said, without secrets."""
@@ -281,6 +285,9 @@ class Server:
 
     def _fail(self, text: str) -> ServerFailed:
         return ServerFailed(self._secrets.hide(text))
+
+    def _garbled(self, text: str) -> GarbledAnswer:
+        return GarbledAnswer(self._secrets.hide(text))
 
     def _say(self, method: str, path: str) -> str:
         return f"{self.name}: {method} {self.address}/{path.lstrip('/')}"

@@ -39,9 +39,9 @@ def import_model(
     if library is None:
         with open(model, "rb") as file:
             library = "lightgbm" if file.read(5).strip().startswith(b"tree") else "xgboost"
-    from placings.rankers import LightGBMRanker, XGBoostRanker, try_model
+    from placings.rankers import LightGBMRanker, XGBoostRanker, try_in_child
 
-    try_model(model, libraries[library])
+    try_in_child(model, libraries[library])
     ranker = (LightGBMRanker if library == "lightgbm" else XGBoostRanker).from_model(model)
     if names is not None:
         found = read_feature_names(names)

@@ -19,7 +19,7 @@ MEMORY_A_BYTE = 64  # of the file
 REFUSED = 3  # exit code of a child that says why
 
 
-def try_model(path: Path, ranker: str) -> None:
+def try_in_child(path: Path, ranker: str) -> None:
     """Load a model file and score a few rows with it in a child process; BadFile if that does not succeed.
 
     `ranker` names a class with `from_model`. The child has a limit of time and, where the system has such
@@ -67,7 +67,7 @@ def _limit_child(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, highest))
 
 
-def main(ranker: str, path: str) -> int:
+def run_child(ranker: str, path: str) -> int:
     """What the child does."""
     from placings.rankers.catalogue import find_class
 
@@ -85,4 +85,4 @@ def main(ranker: str, path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(run_child(*sys.argv[1:]))

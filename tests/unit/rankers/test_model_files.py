@@ -17,7 +17,7 @@ from terminal import call_placings
 
 import placings as pg
 from placings.core import BadBundle, BadFile, BadInput, OverLimit, count_threads, read_bundle, write_bundle
-from placings.rankers import CatBoostRanker, XGBoostRanker, cat_files, make_ranker, try_model, xgb_files
+from placings.rankers import CatBoostRanker, XGBoostRanker, cat_files, make_ranker, try_in_child, xgb_files
 from placings.rankers.bundles import read_arrays
 
 HOME = Path(__file__).parents[2] / "fixtures" / "v1" / "models"
@@ -167,7 +167,7 @@ def test_what_ends_the_child_that_loads_it_is_refused(
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
     with pytest.raises(BadFile, match=said):
-        try_model(tmp_path / "model.json", "XGBoostRanker")
+        try_in_child(tmp_path / "model.json", "XGBoostRanker")
 
 
 # -- bundles that were sealed anew ----------------------------------------------------------------

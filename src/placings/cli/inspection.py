@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 140
 MANY = 1000  # beyond so many features only the first FEW are shown, unless asked
+WIDE = 100_000  # features, from which on those without any value are left out
 FEW = 100
 SKEWED = 3.0
 MOSTLY_ZERO = 0.9
@@ -99,11 +100,20 @@ def inspection_json(data: RankingData, *, sort: str = "order", limit: int | None
 
     from placings.data import describe_features
 
-    facts = arrange_features(describe_features(data), sort)[:limit]
+    facts = arrange_features(describe_features(take_used(data)), sort)[:limit]
     rows = [{**asdict(fact), "flags": flag_feature(fact)} for fact in facts]
     return json.dumps(
         _nulled({**count_lists(data), "features": rows}), indent=1, ensure_ascii=False, allow_nan=False
     )
+
+
+def take_used(data: RankingData) -> RankingData:
+    """The data; of very wide sparse ones only the features that have a value in some row."""
+    import numpy as np
+
+    if not data.is_sparse or data.n_features <= WIDE:
+        return data
+    return data.select(np.unique(data.X.indices).tolist())  # type: ignore[union-attr]
 
 
 def count_lists(data: RankingData) -> dict[str, Any]:
@@ -155,7 +165,8 @@ def render_inspection(
 
     from placings.data import describe_features
 
-    everything = describe_features(data)
+    used = take_used(data)
+    everything = describe_features(used)
     console.print(f"[bold]{escape(escape_line(title))}[/bold]", soft_wrap=True, emoji=False)
     bars = _bars(console)
     for name, text in header_lines(data, bars[-1]):
@@ -171,6 +182,9 @@ def render_inspection(
         console.print(f"No room for: {', '.join(left_out)}. Widen the terminal, or ask for --json.")
     for line in closing_lines(everything):
         console.print(line, soft_wrap=True)
+    if used.n_features < data.n_features:
+        idle = data.n_features - used.n_features
+        console.print(f"{idle:,} more features are 0 in every row and are not listed.", soft_wrap=True)
 
 
 def header_lines(data: RankingData, bar: str = "█") -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ class Limit:
 LIMITS = {
     "line": Limit(64 << 20, "a line of {got} bytes"),
     "unpacked": Limit(500, "a compressed file that becomes {got} times as large"),
-    "feature": Limit(1 << 20, "feature number {got}"),  # as many as features are usually hashed to
+    "feature": Limit(1 << 23, "feature number {got}"),  # eight texts hashed to 2^20 columns each
     "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
     "depth": Limit(64, "values nested {got} deep"),
     "fields": Limit(4_096, "a log with {got} different fields"),

@@ -841,8 +841,12 @@ def read_csv_table(
 
     parse = csv.ParseOptions(delimiter=delimiter)
     usual = {*GUESSES["qid"], *GUESSES["item"], *PEOPLE}
-    with open_stream(path) as stream, csv.open_csv(stream, parse_options=parse) as opened:
-        names = [name for name in opened.schema.names if name in ids or _plain(name) in usual]
+    try:
+        with open_stream(path) as stream, csv.open_csv(stream, parse_options=parse) as opened:
+            names = [name for name in opened.schema.names if name in ids or _plain(name) in usual]
+    except ValueError:
+        read_checked_csv(path, delimiter)  # says which line it is
+        raise
     given: dict[str, Any] = {} if nulls is None else {"null_values": nulls}
     given["strings_can_be_null"] = nulls is not None
     convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **given)

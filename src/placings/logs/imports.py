@@ -450,6 +450,8 @@ def _read_queries(path: Path) -> dict[str, str]:
         if text.strip():
             query, tab, words = text.partition("\t")
             if not tab:
-                raise BadFile(path, f"{text[:60]!r} has no tab; a line is 'qid<TAB>text'.", line=line)
+                raise BadFile(
+                    path, f"{text.rstrip()[:60]!r} has no tab; a line is 'qid<TAB>text'.", line=line
+                )
             texts[query.strip()] = words.strip()
     return texts

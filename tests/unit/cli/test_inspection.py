@@ -224,3 +224,13 @@ def test_the_module_loads_without_numpy() -> None:
 
 def test_a_file_is_named_as_it_is_called(data: RankingData) -> None:
     assert render(data, title="runs:top:[x].txt").startswith("runs:top:[x].txt\n")
+
+
+def test_hashed_features_that_are_nowhere_are_counted_and_not_listed() -> None:
+    X = csr_array(([1.0, 2.0], ([0, 1], [5, 199_999])), shape=(2, 200_000), dtype=np.float32)
+    wide = RankingData.from_arrays(X, [0, 1], [1, 1])
+    stream = io.StringIO()
+    render_inspection(wide, Console(file=stream, width=120))
+    assert "199,998 more features are 0 in every row and are not listed." in stream.getvalue()
+    told = json.loads(inspection_json(wide))
+    assert (told["n_features"], len(told["features"])) == (200_000, 2)

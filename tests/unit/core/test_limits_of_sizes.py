@@ -16,11 +16,11 @@ def test_every_refusal_names_its_limit_and_the_variable_that_raises_it(name):
 
 
 def test_the_environment_raises_a_limit(monkeypatch):
-    with pytest.raises(OverLimit, match="feature number 1,048,577 is over the limit of 1,048,576"):
-        check_limit("feature", 1_048_577)
-    monkeypatch.setenv("PLACINGS_LIMIT_FEATURE", "2000000")
-    check_limit("feature", 1_048_577)
-    assert find_limit("feature") == 2_000_000
+    with pytest.raises(OverLimit, match="feature number 8,388,609 is over the limit of 8,388,608"):
+        check_limit("feature", 8_388_609)
+    monkeypatch.setenv("PLACINGS_LIMIT_FEATURE", "20000000")
+    check_limit("feature", 8_388_609)
+    assert find_limit("feature") == 20_000_000
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])

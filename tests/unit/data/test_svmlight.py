@@ -130,7 +130,7 @@ GOOD = "1 qid:1 1:1\n"
         ("1 qid:1 7", "but found '7'"),
         ("1 qid:1 -3:1", "but found '-3:1'"),
         ("1,2,3", "the label is '1,2,3'"),
-        ("1 qid:1 99999999999:1", "feature number 99,999,999,999 is over the limit of 1,048,576"),
+        ("1 qid:1 99999999999:1", "feature number 99,999,999,999 is over the limit of 8,388,608"),
         ("1 qid:1 qid:2 1:1", "a second qid"),
         ("1 qid: 1:1", "qid: stands without a value"),
         ("1 qid:1 2:1 2:3", "feature 2 is given twice"),
@@ -303,7 +303,7 @@ def test_a_feature_number_over_the_limit_is_refused_before_room_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_lines(tmp_path, GOOD + "1 qid:1 1000000000:1\n")
-    limit = "feature number 1,000,000,000 is over the limit of 1,048,576"
+    limit = "feature number 1,000,000,000 is over the limit of 8,388,608"
     with pytest.raises(BadFile, match=f"rows.txt:2: {limit}. If it is right, set PLACINGS_LIMIT_FEATURE"):
         read_svmlight(path)
     with pytest.raises(BadInput, match="n_features: feature number 1,000,000,000,000 is over the limit"):

@@ -104,7 +104,7 @@ def test_score_ids_stay_as_written(tmp_path: Path) -> None:
         ("s.txt", b"1\x0c2\n", "s.txt:1: '1.x0c2' is not a number"),  # one line, not two
         ("s.txt", b"1\n\n2\n", "s.txt:2: '' is not a number"),
         ("s.csv", b"qid,qid,score\n7,7,1\n", "two columns of one name"),
-        ("s.csv", b"qid,score\n\xff,1\n", "cannot be read"),
+        ("s.csv", b"qid,score\n\xff,1\n", "s.csv:2: is not UTF-8 text"),
     ],
 )
 def test_hostile_scores_are_refused_in_one_line(

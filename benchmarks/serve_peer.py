@@ -23,7 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-MODEL, INDEX, FEATURES, FEEDBACK = "PEER_MODEL", "PEER_INDEX", "PEER_FEATURES", "PEER_FEEDBACK"
+MODEL, INDEX, FEATURES = "PEER_MODEL", "PEER_INDEX", "PEER_FEATURES"
+PORT, FEEDBACK = "PEER_PORT", "PEER_FEEDBACK"
 WAYS = ("frame", "request")
 SHOWN = ("lat", "lon", "type", "locality", "country")  # of a hit's fields: less than Pelias' shape has
 
@@ -83,6 +84,7 @@ def make_app() -> Any:
             file.write(told.model_dump_json() + "\n")
         return {"new": 1}
 
+    print(f"serving on http://127.0.0.1:{os.environ[PORT]}", flush=True)  # in a moment
     return app
 
 
@@ -112,24 +114,24 @@ def main() -> None:
         return
     find_trees(chosen.model)
     import uvicorn
-    from uvicorn.supervisors import Multiprocess
 
     with tempfile.TemporaryDirectory() as folder:
+        port = chosen.port or find_port()
         os.environ |= {
-            MODEL: str(chosen.model), INDEX: str(chosen.index), FEATURES: chosen.features,
+            MODEL: str(chosen.model), INDEX: str(chosen.index), FEATURES: chosen.features, PORT: str(port),
             FEEDBACK: str(Path(folder) / "feedback.jsonl"),
         }  # fmt: skip
-        listening = socket.create_server(("127.0.0.1", chosen.port), backlog=1024)
-        listening.set_inheritable(True)
-        print(f"serving on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-        config = uvicorn.Config(
-            "serve_peer:make_app", factory=True, workers=chosen.workers, log_level="warning", access_log=False
+        app = f"{Path(__file__).stem}:make_app"
+        uvicorn.run(
+            app, factory=True, port=port, workers=chosen.workers, log_level="warning", access_log=False
         )
-        server = uvicorn.Server(config)
-        if chosen.workers > 1:
-            Multiprocess(config, target=server.run, sockets=[listening]).run()
-        else:
-            server.run(sockets=[listening])
+
+
+def find_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
 
 
 if __name__ == "__main__":

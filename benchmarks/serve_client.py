@@ -40,7 +40,6 @@ import orjson
 # the ten of the issue that set the goals; the rest are beginnings of names in the index
 TEXTS = ("karls", "ber", "new", "par", "lond", "san", "mun", "st", "frank", "wash")
 SHORTEST, LONGEST = 2, 9  # letters of a beginning
-GOAL = 0.025  # seconds
 SIZE = 40
 FEEDBACK = 0.1  # share of requests
 USERS = 2000
@@ -301,11 +300,6 @@ class Run:
     retry_after: int = 0
     in_flight: int = 0
     drained: float = 0.0
-
-    @property
-    def held(self) -> bool:
-        """Whether 99 of 100 requests, of those sent, were good and quick."""
-        return self.judged < 1000 * GOAL
 
 
 def find_rank(values: Sequence[float], share: float) -> float:

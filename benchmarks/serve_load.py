@@ -186,7 +186,8 @@ def try_rate(
     rate: float, targets: Sequence[Target], texts: Sequence[str], chosen: argparse.Namespace, keep: Keep
 ) -> set[str]:
     """Run a rate a few times, the services in turn, the floor once; the names of those that held it."""
-    count = max(round(rate * chosen.seconds), chosen.least)
+    least = chosen.least if rate >= chosen.rates[0] else chosen.least // 2  # low rates take long
+    count = max(round(rate * chosen.seconds), least)
     held: Counter[str] = Counter()
     for number in range(1, chosen.runs + 1):
         asks = make_schedule(rate, count, texts, seed=chosen.seed + number)

@@ -187,7 +187,7 @@ def test_a_quick_run_measures_both_services(tmp_path: Path) -> None:
     places = make_towns()
     index = build_index(places, tmp_path / "places.db")
     rows = simulate_log(places, TownEngine(places), 150, k=12, random_state=0).to_rows()
-    trees = make_ranker("lightgbm").set_params(n_estimators=5)
+    trees = make_ranker("lightgbm").set_params(rounds=5)
     Reranker(features="places", ranker=trees, guard=False).fit(rows).save(tmp_path / "reranker")
     told = subprocess.run(
         [

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-portable test-slow bench bench-data bench-peers bench-gpu bench-house lint format docs clean
+.PHONY: help demo test test-portable test-slow bench bench-data bench-peers bench-gpu bench-serve bench-house lint format docs clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -58,6 +58,10 @@ bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted
 	$(BIN)/python benchmarks/gpu_training.py speed
 	$(BIN)/python benchmarks/gpu_training.py precision
 	$(BIN)/python benchmarks/gpu_training.py recovery
+
+# serve_load.py starts serve_peer.py and drives it by serve_client.py; ARGS='--soak 30' watches memory instead
+bench-serve: $(STAMP)  ## load on placings serve beside LightGBM behind FastAPI; needs make demo; 8 minutes
+	$(BIN)/python benchmarks/serve_load.py $(ARGS)
 
 bench-house: $(STAMP)  ## the source in numbers: sizes, doors, repeats, the way of a click
 	$(BIN)/python benchmarks/house.py

@@ -111,7 +111,7 @@ def _read_prepared(layer: Any) -> Function:
         raise _Unknown
     function, fill = _read_layer(layer.function), _as_array(layer.fill)
     largest = np.float32(np.finfo(np.float32).max)
-    places = _as_array(layer.places).astype(np.int64) if layer.flagged else None
+    places = layer.places.cpu().numpy().astype(np.int64) if layer.flagged else None
 
     def prepare(x: Floats32) -> Floats32:
         missing = np.isnan(x)
@@ -140,7 +140,7 @@ def _read_mixture(layer: Any) -> Function:
     shares = np.ascontiguousarray(_as_array(layer.weights()).T)
 
     def mix(x: Floats32) -> Floats32:
-        out = bases[0](x) * shares[0]
+        out: Floats32 = bases[0](x) * shares[0]
         for basis, share in zip(bases[1:], shares[1:], strict=True):
             out += basis(x) * share
         return out
@@ -161,7 +161,8 @@ def _read_scale(layer: Any) -> Function:
 
     def scale(x: Floats32) -> Floats32:
         with np.errstate(over="ignore"):
-            return np.clip(((x * power - shift) - rest) / divisor, low, high)
+            out: Floats32 = np.clip(((x * power - shift) - rest) / divisor, low, high)
+        return out
 
     return scale
 
@@ -241,5 +242,6 @@ def _find_activation(name: str) -> Function:
     return known[name]
 
 
-def _as_array(tensor: Any) -> Any:
-    return np.ascontiguousarray(tensor.detach().cpu().numpy())
+def _as_array(tensor: Any) -> Floats32:
+    found: Floats32 = np.ascontiguousarray(tensor.detach().cpu().numpy())
+    return found

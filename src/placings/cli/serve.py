@@ -54,7 +54,7 @@ def serve(
     arm: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=SHARE:WHAT, e.g. control=0.5:engine, new=0.5:model, mix=0.1:engine+model. Again for more."
+            help="NAME=SHARE:WHAT, as control=0.5:engine, new=0.5:model or mix=0.1:engine+model; repeatable."
         ),
     ] = None,
     explore: Annotated[float, typer.Option(min=0.0, max=0.5, help="Rate of swaps of neighbours.")] = 0.0,

@@ -39,6 +39,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
 	$(BIN)/python benchmarks/join.py
+	$(BIN)/python benchmarks/places_threads.py
 
 bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (default ../shared/data); hours
 	$(BIN)/python benchmarks/round_trips.py
@@ -60,12 +61,13 @@ bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted
 bench-house: $(STAMP)  ## the source in numbers: sizes, doors, repeats, the way of a click
 	$(BIN)/python benchmarks/house.py
 
-lint: $(STAMP)  ## formatting, lint, types, layers, doors
+lint: $(STAMP)  ## formatting, lint, types, layers, doors, versions that fit each other
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_doors.py
+	$(BIN)/python -m pip check --disable-pip-version-check
 
 format: $(STAMP)  ## rewrite the files as ruff wants them
 	$(BIN)/ruff format .

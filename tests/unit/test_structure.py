@@ -126,3 +126,35 @@ def test_a_renamed_keyword_is_still_taken() -> None:
     with pytest.warns(DeprecationWarning, match=r"coverage\(engine=…\) is now backend=…"):
         old = pg.coverage(table, ["price"], engine="duckdb")
     assert old["price"] == pg.coverage(table, ["price"], backend="duckdb")["price"] == 0.5
+
+
+def calls(path: Path) -> set[str]:
+    """The functions that a file calls, as they are written: `yaml.safe_load`, `print`."""
+    tree = ast.parse(path.read_text())
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def test_what_commands_print_goes_through_one_place() -> None:
+    for path in sorted((SOURCE / "cli").glob("*.py")):
+        found = calls(path) & {"typer.echo", "typer.secho", "print", "click.echo"}
+        found |= {call for call in calls(path) if call.startswith(("sys.stdout.write", "sys.stderr.write"))}
+        assert not found or path.name == "printing.py", f"{path}: {found}. Use placings.cli.printing."
+
+
+def test_yaml_is_parsed_in_one_place() -> None:
+    for path in MODULES:
+        found = {call for call in calls(path) if call.startswith("yaml.") and "load" in call}
+        assert not found or path == SOURCE / "core" / "texts.py", f"{path}: {found}. Use read_yaml."
+
+
+# what the same process wrote for its own workers, and the cache, which checks its entries itself
+OWN_JSON = {"core/texts.py", "data/cache.py", "evaluation/trials.py"}
+
+
+def test_json_files_of_others_are_read_with_bounds() -> None:
+    """A `json.loads` of a file's text has no limit on depth and size; `read_json` and `parse_json` have."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.loads", "json.load"):
+                reads = any(f".{name}(" in ast.unparse(node) for name in ("read_text", "read_bytes", "read"))
+                assert not reads or str(path.relative_to(SOURCE)) in OWN_JSON, f"{path}:{node.lineno}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson
+from placings.cli.printing import print_json, print_text
+from placings.core import escape_line
 
 app = typer.Typer(
     cls=PlainFlags, help="The binary copies of files read before: list them, find them, clear them."
@@ -33,7 +34,7 @@ def list_cache(
     total = sum(entry.bytes for entry in entries)
     if as_json:
         facts = {"folder": str(find_folder()), "limit": find_limit(), "bytes": total}
-        typer.echo(json.dumps({**facts, "entries": [vars(entry) for entry in entries]}, indent=2))
+        print_json({**facts, "entries": [vars(entry) for entry in entries]}, indent=2)
         return
     from datetime import datetime
 
@@ -46,10 +47,11 @@ def list_cache(
         for entry in entries:
             used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
             counts = [f"{count:,}" for count in (entry.rows, entry.queries, entry.features)]
-            table.add_row(entry.source, *counts, format_bytes(entry.bytes), used)
+            table.add_row(escape_line(entry.source), *counts, format_bytes(entry.bytes), used)
         console.print(table)
     console.print(
-        f"{format_bytes(total)} of at most {format_bytes(find_limit())} in {find_folder()}", soft_wrap=True
+        f"{format_bytes(total)} of at most {format_bytes(find_limit())} in {escape_line(find_folder())}",
+        soft_wrap=True,
     )
 
 
@@ -58,7 +60,7 @@ def show_path() -> None:
     """Print the folder (set PLACINGS_CACHE to move it, PLACINGS_CACHE_LIMIT=5G to bound it)."""
     from placings.data import find_folder
 
-    typer.echo(str(find_folder()))
+    print_text(str(find_folder()))
 
 
 @app.command("clear", epilog="Example: placings cache clear --to 1G")
@@ -70,7 +72,7 @@ def clear(
 
     dropped = prune_entries(parse_size(to))
     what = "1 entry" if len(dropped) == 1 else f"{len(dropped)} entries"
-    typer.echo(f"deleted {what}, {format_bytes(sum(entry.bytes for entry in dropped))}")
+    print_text(f"deleted {what}, {format_bytes(sum(entry.bytes for entry in dropped))}")
 
 
 def format_bytes(count: int) -> str:

@@ -31,6 +31,12 @@ def check_output(path: str | Path, option: str = "--out", endings: Sequence[str]
     path = Path(path)
     if endings and not path.name.lower().endswith(tuple(endings)):
         raise BadInput(f"{option} must end in {_list_words(endings)}. Got {path.name!r}.")
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # a link to itself, a name that is too long
+        raise BadInput(f"{option}: {path} cannot be used ({error.strerror}). Name another place.") from None
     if path.is_dir():
         raise BadInput(f"{option} must be a file. Got {path}, which is a folder.")
     if not path.parent.is_dir():
@@ -117,7 +123,7 @@ def check_ranker(name: str, settings: dict[str, Any]) -> Ranker:
         ranker._check_settings()
     except PlacingsError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
         shown = ", ".join(f"{key}={value!r}" for key, value in settings.items())
         raise BadInput(
             f"a setting of {name} has a value that cannot be used ({error}). Got {shown}."

@@ -20,7 +20,8 @@ from placings.cli.coverage_options import (
     takes_counting,
 )
 from placings.cli.options import AsJson, Html, Reference
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_text
+from placings.core import escape_line
 
 SAID_NO = 3  # exit code
 SHOWN = 10  # reasons
@@ -74,10 +75,10 @@ def init_limits(
     if as_json:
         from placings.core import write_json
 
-        typer.echo(write_json(limits.to_dict()))
+        print_json(write_json(limits.to_dict()))
         return
     print_text(limits.table())
-    typer.echo(f"written to {out}")
+    print_text(f"written to {out}")
 
 
 @takes_counting("ignore")
@@ -131,7 +132,7 @@ def check_events(
     if html is not None:
         _write_page(html, events, held, verdict, given, mark)
     if as_json:
-        typer.echo(verdict.to_json())
+        print_json(verdict.to_json())
     elif show_all:
         print_text(verdict.table(top=None))
     else:
@@ -154,10 +155,7 @@ def print_verdict(verdict: Any, *, err: bool = False) -> None:
     ]
     lines += [f"  {finding.state}: {finding.reason}" for finding in watched[:5]]
     lines += verdict.notes
-    if err:
-        typer.echo("\n".join(lines), err=True)
-    else:
-        print_text("\n".join(lines))
+    print_text("\n".join(map(escape_line, lines)), err=err)
 
 
 def _write_page(

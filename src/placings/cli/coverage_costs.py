@@ -19,7 +19,7 @@ from placings.cli.coverage_options import (
     takes_counting,
 )
 from placings.cli.options import AsJson, Format, Html, Label, Missing, Qid, RiskMetric, TableFormat
-from placings.cli.printing import check_format, print_result
+from placings.cli.printing import check_format, print_json, print_note, print_result
 from placings.core import BadInput
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def degrade_model(
     if as_json:
         from placings.core import write_json
 
-        typer.echo(write_json(found.to_dict()))
+        print_json(write_json(found.to_dict()))
         return
     print_result(found, format.value, "What lost coverage costs")
 
@@ -194,7 +194,7 @@ def estimate_cost(
     else:
         found = coverage(name_table(today), names, absent="dark", **given)
         for note in found.notes if found.absent else ():
-            typer.echo(f"note: {note}", err=True)
+            print_note(note)
     healthy = None
     if usual:
         kept = {key: each for key, each in given.items() if key not in ("time", "window", "since", "until")}
@@ -209,7 +209,7 @@ def estimate_cost(
 
         write_coverage_page(html, found, title="Coverage at risk", risk=risk)
     if as_json:
-        typer.echo(risk.to_json())
+        print_json(risk.to_json())
         return
     print_result(risk, format.value, "Coverage at risk")
 

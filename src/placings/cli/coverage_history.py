@@ -20,7 +20,7 @@ from placings.cli.coverage_options import (
     takes_counting,
 )
 from placings.cli.options import AsJson, Html, Reference
-from placings.cli.printing import print_text, say_when_stopped
+from placings.cli.printing import print_json, print_note, print_text, say_when_stopped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,19 +96,19 @@ def update_trend(
 
         frame = trend.frame.assign(window=trend.frame["window"].dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
         facts = {"update": None if done is None else done.to_dict(), "notes": list(trend.notes)}
-        typer.echo(write_json({**facts, "rows": frame.to_dict("records")}))
+        print_json(write_json({**facts, "rows": frame.to_dict("records")}))
         return
     print_text(draw_trend(trend, str(found.window)))
     if done is not None:
-        typer.echo(
+        print_text(
             f"{len(done.computed)} days computed, {done.skipped} left as they were; {done.written:,} rows "
             f"written, {done.replaced:,} of them replaced; {done.removed:,} removed, {done.kept:,} kept from "
             "a later run"
         )
         for note in done.notes:
-            typer.echo(f"note: {note}", err=True)
+            print_note(note)
     if html is not None:
-        typer.echo(f"open {html}")
+        print_text(f"open {html}")
 
 
 @takes_counting()
@@ -176,7 +176,7 @@ def find_incidents(
     if as_json:
         from placings.core import write_json
 
-        typer.echo(write_json(alerts.to_dict()))
+        print_json(write_json(alerts.to_dict()))
     else:
         print_text(alerts.table())
     if fail and any(one.state == "severe" and one.ongoing for one in alerts.incidents):
@@ -264,4 +264,4 @@ def _make_progress() -> Any:
 
     if not sys.stderr.isatty():
         return None
-    return lambda day, rows: typer.echo(f"{day:%Y-%m-%d}  {rows:,} rows", err=True)
+    return lambda day, rows: print_text(f"{day:%Y-%m-%d}  {rows:,} rows", err=True)

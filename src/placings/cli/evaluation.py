@@ -22,7 +22,7 @@ from placings.cli.options import (
     SplitBy,
     takes,
 )
-from placings.cli.printing import check_format, print_result, print_text
+from placings.cli.printing import check_format, print_json, print_note, print_result, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ def evaluate_files(
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "out": out, **asdict(judging),
     }  # fmt: skip
-    chosen = {**read_config(config, EVALUATE_OPTIONS), **_given(flags)}
+    chosen = {**read_config(config, EVALUATE_OPTIONS, evaluate_files), **_given(flags)}
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
         raise typer.BadParameter("name one of --model and --scores.")
     names = split_names(chosen.get("metrics", METRICS))
@@ -163,7 +163,7 @@ def evaluate_files(
             _write_queries(run, rows.qids, None, {"": result.per_query})
             _draw_ranks(run, {"": judged}, rows, chosen)
     if as_json:
-        typer.echo(result.to_json())
+        print_json(result.to_json())
         return
     print_text(_join(result.table(), result.slice_table()))
 
@@ -333,7 +333,7 @@ def _read_comparison(config: Path | None, flags: dict[str, Any]) -> dict[str, An
     from placings.cli.loading import is_tuned, read_config, read_options
 
     if config is None or not is_tuned(read_options(config)):
-        return {**read_config(config, COMPARE_OPTIONS), **flags}
+        return {**read_config(config, COMPARE_OPTIONS, compare_files), **flags}
     rankers = [*split_names(flags.get("rankers", "")), str(config)]
     return {**flags, "rankers": ",".join(rankers)}
 
@@ -459,7 +459,7 @@ def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> N
     try:
         run.write_text("comparison.html", render_result_page(result, figure=figure) + "\n")
     except MissingExtra as error:
-        typer.echo(f"note: no comparison.html: {error}", err=True)
+        print_note(f"no comparison.html: {error}")
     _write_queries(run, result.qids, result.fold, result.per_query)
 
 
@@ -470,14 +470,14 @@ def _write_queries(
     import pyarrow as pa
     import pyarrow.csv
 
-    from placings.core import write_atomically
+    from placings.core import escape_cell, write_atomically
 
     columns: dict[str, Any] = {"qid": pa.array([str(qid) for qid in qids.tolist()])}
     if fold is not None:
         columns["fold"] = pa.array(fold)
     for method, metrics in values.items():
         for name, each in metrics.items():
-            columns[f"{method} {name}".strip()] = pa.array(each, from_pandas=True)
+            columns[escape_cell(f"{method} {name}".strip())] = pa.array(each, from_pandas=True)
     with write_atomically(run.path / "per_query.csv") as part:
         pa.csv.write_csv(pa.table(columns), str(part))
 
@@ -498,7 +498,7 @@ def _draw_ranks(
     try:
         figure = draw_rank_distribution(ranks)
     except MissingExtra as error:
-        typer.echo(f"note: no figure: {error}", err=True)
+        print_note(f"no figure: {error}")
         return ""
     run.write_text("first_relevant.svg", figure + "\n")
     return figure

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from placings.cli.options import AsJson, Digest
+from placings.cli.printing import print_json, print_text
 
 
 def export_model(
@@ -28,8 +29,6 @@ def export_model(
       placings fit train.txt --ranker neural --out runs/neural
       placings export runs/neural/model ranker.onnx
     """
-    import json
-
     from placings.cli.caching import format_bytes
     from placings.cli.checks import check_output
     from placings.core import read_bundle
@@ -43,9 +42,9 @@ def export_model(
 
     made = export_ranker(ranker, out, opset=opset, digest=found)
     if as_json:
-        typer.echo(json.dumps({**vars(made), "path": str(made.path), "digest": found}, indent=1))
+        print_json({**vars(made), "path": str(made.path), "digest": found}, indent=1)
         return
-    typer.echo(
+    print_text(
         f"{made.path}: {format_bytes(made.bytes)}, opset {made.opset}, {ranker.n_features_in_} features\n"
         f"{made.lists}\n"
         f"largest difference on the sample: {made.difference:.1e}\n"

@@ -30,7 +30,7 @@ from placings.cli.coverage_options import (
 )
 from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson, Html, Reference, RiskMetric, Seed
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from placings.feco import Coverage
@@ -104,11 +104,11 @@ def show_coverage(
         mark = bound_watermark(found, counting.watermark)
         write_page_of(html, found, table, given, mark, reference, average, cold, risk)
     if as_json:
-        typer.echo(found.to_json())
+        print_json(found.to_json())
         return
     print_text(found.table(top=top))
     if html is not None:
-        typer.echo(f"open {html}")
+        print_text(f"open {html}")
 
 
 def write_page_of(
@@ -209,7 +209,7 @@ def plan_sample(
         name_table(events), parse_features(features), time=time, event=event, plans=plans, draws=draws,
         bundle=reference, **{name: value for name, value in given.items() if value is not None},
     )  # fmt: skip
-    typer.echo(found.to_json()) if as_json else print_text(found.table())
+    print_json(found.to_json()) if as_json else print_text(found.table())
 
 
 @app.command("runbook")

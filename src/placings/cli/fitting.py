@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,9 +21,10 @@ from placings.cli.options import (
     TrainingData,
     ValidShare,
 )
+from placings.cli.printing import print_json, print_note, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from placings.data import RankingData
     from placings.evaluation import RunFolder
@@ -96,7 +98,7 @@ def fit_files(
     )
     from placings.evaluation import evaluate, log_to_mlflow
 
-    chosen = read_config(config, OPTIONS)
+    chosen = read_config(config, OPTIONS, fit_files)
     given = merge_settings(chosen, settings or [], ranker)
     chosen.pop("set", None)
     flags = {
@@ -152,14 +154,12 @@ def fit_files(
     if chosen.get("mlflow"):
         log_to_mlflow(run)
     if as_json:
-        import json
-
         facts = {"model": str(folder / "model"), "digest": digest, "metrics": run.metrics}
-        typer.echo(json.dumps(facts, indent=1))
+        print_json(facts, indent=1)
         return
     for part, result in judged.items():
-        typer.echo(f"{part}:\n{result.table()}\n")
-    typer.echo(f"model: {folder / 'model'}\ndigest: {digest}")
+        print_text(f"{part}:\n{result.table()}\n")
+    print_text(f"model: {folder / 'model'}\ndigest: {digest}")
 
 
 def check_fit(
@@ -227,7 +227,36 @@ def weigh_train(train: RankingData, chosen: dict[str, Any]) -> RankingData:
     return train if weight is None else weigh_positives(train, float(weight))
 
 
+@contextmanager
 def open_run(
+    folder: Path, command: str, config: Mapping[str, Any], data: Any, *, overwrite: bool
+) -> Iterator[RunFolder]:
+    """A run at the terminal; if it fails and kept nothing, the folders that it made are gone again."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        with _start_run(folder, command, config, data, overwrite=overwrite) as run:
+            yield run
+    except Exception as error:
+        if not getattr(error, "__notes__", ()):  # they say what was kept elsewhere
+            _remove_empty(made)
+        raise
+
+
+def _remove_empty(made: Sequence[Path]) -> None:
+    """Remove a new run's folder, and those made for it, if there is nothing in them but `run.json`."""
+    from placings.evaluation import FILE
+
+    if not made or [each.name for each in made[0].glob("*")] != [FILE]:
+        return
+    try:
+        (made[0] / FILE).unlink()
+        for folder in made:
+            folder.rmdir()
+    except OSError:
+        pass  # what went wrong first is what counts
+
+
+def _start_run(
     folder: Path, command: str, config: Mapping[str, Any], data: Any, *, overwrite: bool
 ) -> RunFolder:
     """`start_run` at the terminal: what is in the way is replaced by a flag, with what it left behind."""
@@ -254,11 +283,11 @@ def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
     verdict = check_coverage(train, limits)
     print_verdict(verdict, err=True)
     if not verdict.passed:
-        typer.echo("nothing was trained: the training data's coverage is below its limits", err=True)
+        print_text("nothing was trained: the training data's coverage is below its limits", err=True)
         if as_json:
             import json
 
-            typer.echo(json.dumps({"model": None, "coverage": json.loads(verdict.to_json())}, indent=1))
+            print_json({"model": None, "coverage": json.loads(verdict.to_json())}, indent=1)
         raise typer.Exit(SAID_NO)
 
 
@@ -286,9 +315,8 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
             1 - float(share), float(share), random_state=seed, group=together
         )
         if clusters is not None:
-            typer.echo(
-                f"note: {float(share):.0%} of {clusters} are held out for validation, each whole; "
-                "--split-by query would hold out queries.",
-                err=True,
+            print_note(
+                f"{float(share):.0%} of {clusters} are held out for validation, each whole; "
+                "--split-by query would hold out queries."
             )
     return parts

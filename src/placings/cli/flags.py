@@ -7,6 +7,8 @@ from typing import Any
 
 from typer.core import TyperGroup
 
+from placings.cli.values import check_flags
+
 
 class PlainFlags(TyperGroup):
     """A group that tells no type for its flags, nor for those of its commands; newer Typers show `<bool>`."""
@@ -20,6 +22,7 @@ class PlainFlags(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             hide_types(found.get_params(ctx))
+            check_flags(found)
         return found
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.printing import print_text
+
 
 def import_model(
     model: Annotated[Path, typer.Argument(help="LightGBM text, or XGBoost .json or .ubj.")],
@@ -37,8 +39,9 @@ def import_model(
     if library is None:
         with open(model, "rb") as file:
             library = "lightgbm" if file.read(5).strip().startswith(b"tree") else "xgboost"
-    from placings.rankers import LightGBMRanker, XGBoostRanker
+    from placings.rankers import LightGBMRanker, XGBoostRanker, try_model
 
+    try_model(model, libraries[library])
     ranker = (LightGBMRanker if library == "lightgbm" else XGBoostRanker).from_model(model)
     if names is not None:
         found = read_feature_names(names)
@@ -48,4 +51,4 @@ def import_model(
             )
         ranker.feature_names_ = found
     digest = ranker.save(out)
-    typer.echo(f"model: {out} ({libraries[library]}, {ranker.n_features_in_} features)\ndigest: {digest}")
+    print_text(f"model: {out} ({libraries[library]}, {ranker.n_features_in_} features)\ndigest: {digest}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.options import AsJson, FoldNumber, Label, Missing, Qid
+from placings.cli.printing import print_json
+from placings.core import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +79,7 @@ def inspect(
     asked: dict[str, Any] = {"fold": fold, "split": split, "qid": qid, "label": label, "missing": missing}
     data = read_data(path, cache=not no_cache, features=features if first is None else None, **asked)
     if as_json:
-        typer.echo(inspection_json(data, sort=sort.value, limit=first))
+        print_json(inspection_json(data, sort=sort.value, limit=first))
         return
     console = Console(highlight=False)
     if show_all:
@@ -154,7 +156,7 @@ def render_inspection(
     from placings.data import describe_features
 
     everything = describe_features(data)
-    console.print(f"[bold]{escape(title)}[/bold]", soft_wrap=True, emoji=False)
+    console.print(f"[bold]{escape(escape_line(title))}[/bold]", soft_wrap=True, emoji=False)
     bars = _bars(console)
     for name, text in header_lines(data, bars[-1]):
         console.print(f"  {name:<18}{text}", soft_wrap=True)
@@ -278,7 +280,7 @@ def _bars(console: Console) -> str:
 
 def _fit_table(facts: Sequence[FeatureFacts], console: Console, bars: str) -> tuple[Table, list[str]]:
     """The table without the columns that a narrow terminal has no room for, and their names."""
-    longest = max((len(fact.name) for fact in facts), default=0)
+    longest = max((len(escape_line(fact.name)) for fact in facts), default=0)
     idle = {"negative": not any(fact.negatives > 0 for fact in facts)}
     idle["missing"] = not any(fact.missing > 0 for fact in facts)
     spared = sorted(SPARED, key=lambda name: not idle.get(name))  # first those that say 0% throughout
@@ -323,7 +325,7 @@ def _build_table(facts: Sequence[FeatureFacts], bars: str, left_out: Sequence[st
         marks = flag_feature(fact)
         style = "bold yellow" if "skewed" in marks else "dim" if marks else ""
         cells = [Text(show(fact), style=style if name == "skew" else "") for name, show in kept.items()]
-        table.add_row(Text(fact.name, style=style), *cells, Text(_mark(fact), style=style))
+        table.add_row(Text(escape_line(fact.name), style=style), *cells, Text(_mark(fact), style=style))
     return table
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadFile, BadInput, PlacingsWarning, UnknownName
+from placings.cli.values import check_config
+from placings.core import BadFile, BadInput, PlacingsWarning, UnknownName, parse_yaml, read_json, read_yaml
 from placings.rankers import POSITIVE_WEIGHT as POSITIVE_WEIGHT
 from placings.rankers import RANKERS
 
@@ -42,17 +43,15 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     >>> parse_settings(["rounds=200", "learning_rate=0.05", "loss=hinge"])
     {'rounds': 200, 'learning_rate': 0.05, 'loss': 'hinge'}
     """
-    import yaml
-
     settings = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign or not name.strip():
             raise BadInput(f"a setting must be name=value, such as rounds=200. Got {pair!r}.")
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise BadInput(f"the value of {name} cannot be read: {error}.") from None
+            value = parse_yaml(text)
+        except ValueError as error:
+            raise BadInput(f"the value of {name} cannot be read: {error}") from None
         settings[name.strip()] = _as_number(value)
     return settings
 
@@ -74,8 +73,8 @@ def split_names(names: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def read_config(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
-    """The options of a YAML file; one that the command does not have is named.
+def read_config(path: Path | None, known: Iterable[str], command: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a YAML file, checked as the command's flags are; one that it does not have is named.
 
     `best.yaml`, which `placings tune` writes, is such a file, also as version 1 wrote it.
     """
@@ -91,7 +90,7 @@ def read_config(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     for name in options:
         if name not in names:
             raise UnknownName(f"option in {path.name}", name, names)
-    return options
+    return check_config(path, options, command)
 
 
 def read_tuned(path: Path) -> dict[str, Any]:
@@ -127,14 +126,7 @@ def merge_settings(
 
 def read_options(path: Path) -> dict[str, Any]:
     """What a YAML file holds, whichever command it is for; a `best.yaml` of version 1 as today's."""
-    import yaml
-
-    if not path.is_file():
-        raise BadFile(path, "no such file.")
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadFile(path, f"is not YAML: {error}.") from None
+    config = read_yaml(path)
     if not isinstance(config, Mapping):
         raise BadFile(path, "must hold options as `name: value`, one a line.")
     options = {str(name).replace("-", "_"): value for name, value in config.items()}
@@ -199,10 +191,8 @@ def _guess_loss(path: Path, tuned: Mapping[str, Any]) -> str:
 
 def _read_json(path: Path) -> dict[str, Any]:
     """A JSON file's facts; none if there is no such file or it is not JSON."""
-    import json
-
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        facts = read_json(path)
+    except (OSError, BadFile):
         return {}
     return facts if isinstance(facts, dict) else {}

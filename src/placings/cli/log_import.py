@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_text
 
 
 class Form(StrEnum):
@@ -90,9 +90,7 @@ def import_log(
         imported.write(out)
         written = [str(out)]
     if json:
-        import json as encoder
-
-        print_text(encoder.dumps({"written": written, **imported.report.to_dict()}, ensure_ascii=False))
+        print_json({"written": written, **imported.report.to_dict()})
     else:
         print_text("\n".join([str(imported.report), *(f"written: {path}" for path in written)]))
 

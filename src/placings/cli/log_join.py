@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_note, print_text
 from placings.core import BadInput
 from placings.logs import RULES, JoinReport
 
@@ -126,7 +126,7 @@ def join_files(
         if report.notes["rows"]:
             joined.write(out, unsuccessful=apart)
     if as_json:
-        typer.echo(report.to_json())
+        print_json(report.to_json())
     else:
         print_text(report.table())
     if not report.notes["rows"]:
@@ -134,7 +134,7 @@ def join_files(
     if not as_json:
         print_text(f"{out}: {report.notes['rows']:,} rows in {report.notes['groups']:,} groups")
     if not report.outcomes["successful"]:
-        typer.echo(f"note: every label is 0. {_explain_loss(report)}", err=True)
+        print_note(f"every label is 0. {_explain_loss(report)}")
 
 
 def _explain_loss(report: JoinReport) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from placings.cli.checks import check_folder
 from placings.cli.options import LogFolder
+from placings.cli.printing import print_text
 from placings.core import BadInput, show_progress
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def simulate_places(
             progress=bar.reach,
         )
     written = log.write(out, form.value)
-    typer.echo(log.describe())
-    typer.echo(f"written: {', '.join(str(path) for path in written)}")
+    print_text(log.describe())
+    print_text(f"written: {', '.join(str(path) for path in written)}")
 
 
 def simulate_shop(
@@ -119,10 +120,10 @@ def simulate_shop(
     written = shop.write(out, form.value)
     counts = {each["values"]: each["counts"] for each in shop.actions["action"].value_counts().to_pylist()}
     told = ", ".join(f"{counts.get(name, 0):,} {name}s" for name in ("click", "cart", "purchase"))
-    typer.echo(f"SIMULATED: {shop.searches.num_rows:,} searches; {told}")
+    print_text(f"SIMULATED: {shop.searches.num_rows:,} searches; {told}")
     if broken:
-        typer.echo("made wrong: " + ", ".join(f"{count:,} {name}" for name, count in shop.broken.items()))
-    typer.echo(f"written: {', '.join(str(path) for path in written)}")
+        print_text("made wrong: " + ", ".join(f"{count:,} {name}" for name, count in shop.broken.items()))
+    print_text(f"written: {', '.join(str(path) for path in written)}")
 
 
 def _read_meant(places: str | None, engine: object) -> list[Place]:

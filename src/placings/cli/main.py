@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -21,12 +22,17 @@ from placings.cli.inspection import inspect
 from placings.cli.log import app as log_app
 from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
-from placings.cli.printing import STOPPED
+from placings.cli.printing import STOPPED, print_error, print_note, print_text
 from placings.cli.reproduce import app as reproduce_app
 from placings.cli.rerank import app as rerank_app
 from placings.cli.serve import app as serve_app
 from placings.cli.tuning import tune_files
-from placings.core import PlacingsError, say_flags
+from placings.core import PlacingsError, escape_text, join_lines, say_flags
+
+LONGEST = 300  # letters of what a library says
+TRACEBACK = "PLACINGS_TRACEBACK"  # set to 1, it shows where an error came from
+# of the click that this typer uses; newer ones bring their own
+ClickError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 class Commands(PlainFlags):
@@ -37,7 +43,7 @@ class Commands(PlainFlags):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            print(f"\nstopped: {stop}" if str(stop) else "\nstopped", file=sys.stderr)
+            print_text("\n" + join_lines(f"stopped: {stop}" if str(stop) else "stopped"), err=True)
             raise typer.Exit(STOPPED) from None
 
 
@@ -58,7 +64,7 @@ def _say_version(wanted: bool) -> None:
     if wanted:
         from placings import __version__
 
-        typer.echo(f"placings {__version__}")
+        print_text(f"placings {__version__}")
         raise typer.Exit
 
 
@@ -91,42 +97,83 @@ app.command("demo")(demo)
 
 def run() -> None:
     """Exit codes: 0 fine, 1 failed (with one line on stderr that says why), 2 bad usage, 3 a gate said no."""
+    import threading
     import warnings
 
-    def tell(message: BaseException | str) -> str:
-        if isinstance(message, str):
-            return message
-        return say_flags(message, find_flags(typer.main.get_command(app), sys.argv[1:]))
-
     def say(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"note: {tell(message)}", file=sys.stderr)
+        print_note(message if isinstance(message, str) else _say_options(message, sys.argv[1:]))
 
+    _open_closed()
     warnings.showwarning = say
+    threading.excepthook = lambda told: _say_thread(told.exc_value)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: tidily
+    code: Any = 0
     try:
         try:
-            app()
+            code = app(standalone_mode=False)
         finally:
-            sys.stdout.flush()  # here, where a full disk can be told
-    except PlacingsError as error:
-        _end(f"error: {tell(error)}")
-    except BrokenPipeError:
-        _end("")
-    except OSError as error:
-        _end(f"error: {describe_failure(error)}")
+            _flush()  # here, where a full disk can be told
+    except Exception as error:  # the one net: whatever fails ends in one line
+        code = say_failure(error, sys.argv[1:])
     except KeyboardInterrupt:
-        _end("stopped", STOPPED)
+        print_text("stopped", err=True)
+        code = STOPPED
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def describe_failure(error: OSError) -> str:
-    """What the system refused, in one line, and what may help.
+def say_failure(error: Exception, words: Sequence[str]) -> int:
+    """Print why a command failed and return its exit code; the traceback only where it was asked for."""
+    if os.environ.get(TRACEBACK, "") not in ("", "0"):
+        import traceback
+
+        print_text("".join(traceback.format_exception(error)), err=True)
+    code = 1
+    if isinstance(error, ClickError):
+        code = _say_usage(error)
+    elif isinstance(error, typer.Abort):
+        print_text("stopped", err=True)
+    elif not isinstance(error, BrokenPipeError):
+        print_error(
+            _say_options(error, words) if isinstance(error, PlacingsError) else describe_failure(error)
+        )
+    try:
+        _flush()
+    except (OSError, ValueError):  # what stdout could not take is thrown away, not tried again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def describe_failure(error: BaseException) -> str:
+    """What went wrong outside of placings, in one line, and what may help.
 
     >>> describe_failure(OSError(28, "No space left on device", "/mnt/scores.csv"))
     '/mnt/scores.csv: no space left on device. Free some, or write elsewhere.'
+    >>> describe_failure(KeyError("x")).startswith("KeyError: 'x'. This is a bug in placings: run again with")
+    True
     """
+    if isinstance(error, MemoryError):
+        detail = join_lines(error).rstrip(".")
+        return f"there is not enough memory{f' ({detail})' if detail else ''}. Ask for less, or give it more."
+    if isinstance(error, RecursionError):
+        return "something in the input is nested too deeply. Make it flatter."
+    if isinstance(error, UnicodeError):
+        shown = getattr(error, "object", b"")
+        shown = repr(shown if len(shown) <= LONGEST else shown[:LONGEST])
+        return f"{shown} is not UTF-8 text. Save the file as UTF-8, or rename what has this name."
+    if isinstance(error, OSError):
+        return _describe_refusal(error)
+    told = join_lines(error)
+    told = f"{type(error).__name__}: {told}" if told else type(error).__name__
+    told = told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
+    asked = f"run again with {TRACEBACK}=1 and report what it prints"
+    return f"{told.rstrip('.')}. This is a bug in placings: {asked}."
+
+
+def _describe_refusal(error: OSError) -> str:
+    """What the system refused."""
     import errno
 
-    reason = error.strerror or (str(error).splitlines() or [type(error).__name__])[0]
+    reason = error.strerror or join_lines(error) or type(error).__name__
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     where = f"{error.filename}: " if error.filename else "the output could not be written: " if full else ""
     hints = {
@@ -136,17 +183,43 @@ def describe_failure(error: OSError) -> str:
         errno.EPERM: "Check its permissions, or name another place.",
         errno.EROFS: "Name another place.",
         errno.ENOTDIR: "Name another place.",
+        errno.ENAMETOOLONG: "Name another place.",
+        errno.ELOOP: "Name another place.",
     }
     hint = hints.get(error.errno or 0, "")
     return f"{where}{reason[:1].lower()}{reason[1:].rstrip('.')}. {hint}".rstrip()
 
 
-def _end(message: str, code: int = 1) -> None:
-    """Leave with one line on stderr; what stdout could not take is thrown away, not tried again."""
-    if message:
-        print(message, file=sys.stderr)
+def _say_options(message: BaseException, words: Sequence[str]) -> str:
+    return say_flags(message, find_flags(typer.main.get_command(app), words))
+
+
+def _say_usage(error: Any) -> int:
+    """A wrong option as typer shows it, without what would steer the terminal."""
+    error.message = escape_text(str(getattr(error, "message", error)))
     try:
+        from typer.rich_utils import rich_format_error
+
+        rich_format_error(error)
+    except ImportError:
+        print_error(error.message)
+    return int(error.exit_code)
+
+
+def _say_thread(error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, SystemExit):
+        print_note(f"a part of the work failed: {describe_failure(error)}")
+
+
+def _open_closed() -> None:
+    """Where the caller closed stdin, stdout or stderr, put the null device, lest a file take its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
         sys.stdout.flush()
-    except (OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)

@@ -9,9 +9,9 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
-from placings.cli.options import Layers, Near, When
+from placings.cli.options import Digest, Layers, Near, When
 from placings.cli.places_study import run_places_study
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_text
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -67,6 +67,7 @@ def search_places(
     ] = None,
     when: When = None,
     k: Annotated[int, typer.Option("-k", "--hits", min=1, help="Hits at most.")] = 10,
+    digest: Digest = None,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:
     """Search an index of places, best first; with --model in a learned order, beside the engine's ranks.
@@ -81,7 +82,7 @@ def search_places(
     from placings.cli.searching import parse_moment, parse_position, write_lines
     from placings.places import SqliteEngine
 
-    told = {"--target": target, "--platform": platform, "--time": when}
+    told = {"--target": target, "--platform": platform, "--time": when, "--digest": digest}
     if model is None and (idle := [name for name, value in told.items() if value is not None]):
         raise typer.BadParameter(f"{', '.join(idle)}: only a re-ranker looks at that. Add --model.")
     moment = None if when is None else parse_moment(when)
@@ -93,10 +94,9 @@ def search_places(
         else:
             from placings.rerank import load_reranker
 
-            ranked = load_reranker(model).wrap(engine)
+            ranked = load_reranker(model, digest=digest).wrap(engine)
             hits = ranked.search(text, focus, k, wanted, time=moment, target=target, platform=platform)
     if as_json:
-        import json
         from dataclasses import asdict
 
         from placings.places import Place
@@ -104,7 +104,7 @@ def search_places(
         told_hits = [
             {"place": asdict(Place.of_hit(hit)), "score": hit.score, "rank": hit.rank} for hit in hits
         ]
-        print_text(json.dumps(told_hits, ensure_ascii=False))
+        print_json(told_hits)
         return
     print_text("\n".join(write_lines(hits, focus)) if hits else "nothing found")
 

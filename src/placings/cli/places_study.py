@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.options import AsJson, Seed, Verbose
-from placings.cli.printing import print_text
+from placings.cli.printing import print_json, print_text
 from placings.core import BadInput
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def run_places_study(
             log, out=out, settings=settings, simulated=True if rows is None else None, progress=progress
         )
     _write_page(result, out)
-    print_text(write_json(result) if as_json else render_study(result))
+    print_json(write_json(result)) if as_json else print_text(render_study(result))
     if not as_json:
-        typer.echo(f"\nkept in {out}", err=True)
+        print_text(f"\nkept in {out}", err=True)
 
 
 def _simulate(
@@ -136,7 +136,6 @@ def _simulate(
 ) -> ClickLog:
     """A simulated log; kept in `out` under what it was made of, so that a second run reads it."""
     import hashlib
-    import sys
 
     from placings.logs import ClickLog
     from placings.places import SqliteEngine, build_index, read_geonames, read_places
@@ -154,7 +153,7 @@ def _simulate(
 
     def say(text: str) -> None:
         if progress:
-            print(text, file=sys.stderr, flush=True)
+            print_text(text, err=True)
 
     say("reading places")
     known = read_geonames() if places is None else read_places(places, zone=zone)

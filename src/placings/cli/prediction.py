@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from placings.cli.options import Digest, FeatureNames, FoldNumber, Label, Missing, Qid, Split
+from placings.cli.printing import print_rows, print_text
 
 
 def predict_files(
@@ -37,11 +38,11 @@ def predict_files(
     import numpy as np
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet
 
     from placings.cli.checks import check_inputs, check_output
     from placings.cli.loading import read_data
     from placings.core import write_atomically
+    from placings.data import write_sealed
     from placings.metrics import top_rows
     from placings.rankers import load_ranker
 
@@ -73,11 +74,11 @@ def predict_files(
     if out is None:
         sink = pa.BufferOutputStream()
         pa.csv.write_csv(table, sink)
-        typer.echo(sink.getvalue().to_pybytes().decode(), nl=False)
+        print_rows(sink.getvalue().to_pybytes().decode())
         return
     with write_atomically(out) as temporary:
         if out.suffix.lower() == ".csv":
             pa.csv.write_csv(table, str(temporary))
         else:
-            pa.parquet.write_table(table, str(temporary))
-    typer.echo(f"{table.num_rows:,} scores in {out}")
+            write_sealed(table, temporary)
+    print_text(f"{table.num_rows:,} scores in {out}")

@@ -1,12 +1,19 @@
-"""What a command prints: results, in plain letters where the terminal knows no others, and what it kept."""
+"""What a command prints, and nothing else prints: no name of anyone's can steer the terminal.
+
+Results are in plain letters where the terminal knows no others; notes and errors are one line each.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import typer
+
+from placings.core import escape_json, escape_text, join_lines
 
 PLAIN = str.maketrans(
     {"†": "+", "‡": "#", "▼": "v", "▽": "w", "─": "-", "−": "-", "×": "x", "α": "a", "…": "."}
@@ -14,16 +21,41 @@ PLAIN = str.maketrans(
 BARS = str.maketrans("█▉▊▋▌▍▎▏▁▂▃▄▅▆▇·", "#######|_.:-=+*.")
 
 
-def print_text(text: str) -> None:
-    """Print a table or a line; nothing is lost on a terminal without Unicode but its looks."""
-    import sys
+def print_text(text: str, *, err: bool = False) -> None:
+    """Print a table or lines; nothing is lost on a terminal without Unicode but its looks."""
+    typer.echo(_encodable(escape_text(text), err), err=err)
 
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+
+def print_note(text: object) -> None:
+    """A remark on stderr, in one line."""
+    print_text(f"note: {join_lines(text)}", err=True)
+
+
+def print_error(text: object) -> None:
+    """Why a command ended, on stderr, in one line."""
+    print_text(f"error: {join_lines(text)}", err=True)
+
+
+def print_json(facts: Any, *, indent: int | None = None) -> None:
+    """JSON for machines: facts, or text that is JSON already."""
+    text = facts if isinstance(facts, str) else json.dumps(facts, indent=indent, ensure_ascii=False)
+    typer.echo(_encodable(escape_json(text), err=False))
+
+
+def print_rows(text: str) -> None:
+    """Rows for another program: exact in a pipe or a file, with controls shown on a terminal."""
+    if sys.stdout is not None:  # not `typer.echo`, which takes what looks like colours out of a pipe
+        sys.stdout.write(_encodable(escape_text(text) if sys.stdout.isatty() else text, err=False))
+
+
+def _encodable(text: str, err: bool) -> str:
+    stream = sys.stderr if err else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
         text = text.translate(PLAIN).translate(BARS).encode(encoding, "replace").decode(encoding)
-    typer.echo(text)
+    return text
 
 
 def check_format(format: str) -> None:
@@ -41,7 +73,8 @@ def print_result(result: Any, format: str, title: str | None = None) -> None:
 
         print_text(render_result_page(result, title=title))
         return
-    print_text(result.report(format) if hasattr(result, "report") else result.table(format))
+    text = result.report(format) if hasattr(result, "report") else result.table(format)
+    print_json(text) if format == "json" else print_text(text)
 
 
 STOPPED = 130  # exit code, as the shell has it for Ctrl-C

@@ -10,7 +10,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson, Format, Label, Missing, Qid, Seed, StudyFolder, TableFormat, Verbose
-from placings.cli.printing import check_format, print_result, print_text
+from placings.cli.printing import check_format, print_json, print_result, print_text
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -121,7 +121,7 @@ def run_table1(
         )
     print_result(table, "json" if as_json else format.value, "Table 1, reproduced")
     if not as_json:
-        typer.echo(f"\nkept in {out}", err=True)
+        print_text(f"\nkept in {out}", err=True)
 
 
 @app.command("coverage-drop")
@@ -181,9 +181,9 @@ def run_coverage_drop(
             ids=numbers if isinstance(numbers, list) else [], folds=folds, draws=counts, queries=queries,
             compared=compared, random_state=seed, progress=sys.stderr.isatty(),
         )  # fmt: skip
-    print_text(write_json(study.to_dict()) if as_json else study.to_markdown())
+    print_json(write_json(study.to_dict())) if as_json else print_text(study.to_markdown())
     if not as_json:
-        typer.echo(f"kept in {out}", err=True)
+        print_text(f"kept in {out}", err=True)
 
 
 def parse_folds(text: str | None) -> int | list[int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,8 +11,8 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
-from placings.cli.options import AsJson, Layers, Near, When
-from placings.cli.printing import print_text
+from placings.cli.options import AsJson, Digest, Layers, Near, When
+from placings.cli.printing import print_json, print_note, print_text
 
 if TYPE_CHECKING:
     from placings.features import FeatureSet
@@ -95,7 +94,7 @@ def fit_log(
         "left_out": list(reranker.features_.notes),
     }  # fmt: skip
     if as_json:
-        print_text(json.dumps(found, ensure_ascii=False))
+        print_json(found)
         return
     print_text("\n".join(_say_fit(found, reranker)))
 
@@ -113,6 +112,7 @@ def evaluate_log(
     ] = False,
     bootstrap: Annotated[int, typer.Option(min=10, help="Samples for intervals.")] = 1000,
     page: Annotated[Path | None, typer.Option(help="Write the result as a page, .html.")] = None,
+    digest: Digest = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a re-ranker with the engine whose hits it re-ranks, on a log.
@@ -131,7 +131,7 @@ def evaluate_log(
     check_inputs(log)
     if page is not None:
         check_output(page, "--page", (".html",))
-    reranker = load_reranker(model)
+    reranker = load_reranker(model, digest=digest)
     with ClickLog.read(log) as rows:
         slices = None if by is None else split_names(by)
         result = reranker.evaluate(rows, wanted, live=live, slices=slices, bootstrap=bootstrap)
@@ -140,7 +140,7 @@ def evaluate_log(
 
         write_result_page(page, result)
     if as_json:
-        print_text(result.to_json())
+        print_json(result.to_json())
         return
     print_text("\n\n".join(part for part in (result.table(), result.slice_table()) if part))
 
@@ -167,6 +167,7 @@ def search_engine(
     ] = None,
     when: When = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Hits at most.")] = 10,
+    digest: Digest = None,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:
     """Search an engine and show its hits in the learned order, beside the engine's ranks.
@@ -186,7 +187,7 @@ def search_engine(
     moment = None if when is None else parse_moment(when)
     known = parse_context(context or ())
     wanted = None if layers is None else split_names(layers)
-    reranker = load_reranker(model)
+    reranker = load_reranker(model, digest=digest)
     source: Engine = HitsFile(hits) if hits is not None else open_engine(str(engine))
     with ExitStack() as stack:
         stack.callback(getattr(source, "close", lambda: None))
@@ -207,11 +208,11 @@ def search_engine(
             "digest": answer.digest,
             "missing": dict(answer.missing),
         }
-        print_text(json.dumps(told, ensure_ascii=False))
+        print_json(told)
         return
     print_text("\n".join(write_lines(ordered[:k], focus)) if ordered else "nothing found")
     if answer.missing and ordered:
-        typer.echo(f"note: {answer.say_missing()}", err=True)
+        print_note(answer.say_missing())
 
 
 def _read_features(features: str | None) -> str | FeatureSet | None:
@@ -231,7 +232,7 @@ def _read_features(features: str | None) -> str | FeatureSet | None:
 def _say(text: str) -> None:
     """What is being done, on stderr and only on a terminal."""
     if sys.stderr.isatty():
-        typer.echo(text, err=True)
+        print_text(text, err=True)
 
 
 def _choose_features(log: ClickLog) -> str:

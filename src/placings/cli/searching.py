@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from placings.core import escape_line
+
 if TYPE_CHECKING:
     from placings.rerank import Focus, Hit
 
@@ -51,12 +53,12 @@ def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
     rows = [("engine" if moved else "", "place", "type", "score", "" if focus is None else "km")]
     for hit in hits:
         around = hit.fields.get("locality") or hit.fields.get("country") or hit.fields.get("brand")
-        where = ", ".join(str(part) for part in (hit.name, around) if part)
+        where = ", ".join(escape_line(part) for part in (hit.name, around) if part)
         rows.append(
             (
                 str(hit.rank),
                 where,
-                str(hit.fields.get("type") or ""),
+                escape_line(hit.fields.get("type") or ""),
                 "" if hit.score != hit.score else f"{hit.score:.2f}",
                 _measure(hit, focus),
             )

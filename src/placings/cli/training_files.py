@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from placings.cli.printing import print_note
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -42,12 +43,10 @@ def save_model(model: Any, place: Path, metrics: Mapping[str, float]) -> str:
 
     try:
         return str(model.save(place, metrics=metrics))
-    except (OSError, PlacingsError):
+    except (OSError, PlacingsError) as error:
         spare = save_elsewhere(model, metrics)
-        print(
-            f"note: the model could not be written to {place}; it is kept in {spare}. Move it from there.",
-            file=sys.stderr,
-        )
+        error.add_note(f"kept in {spare}")  # so that the run is not thrown away
+        print_note(f"the model could not be written to {place}; it is kept in {spare}. Move it from there.")
         raise
 
 

@@ -20,6 +20,8 @@ from placings.cli.options import (
     TrainingData,
     ValidShare,
 )
+from placings.cli.printing import print_json, print_note, print_text
+from placings.core import escape_cell, escape_line
 
 if TYPE_CHECKING:
     from placings.data import RankingData
@@ -94,7 +96,7 @@ def tune_files(
     """
     from placings.cli.loading import merge_settings, read_config
 
-    chosen = read_config(config, OPTIONS)
+    chosen = read_config(config, OPTIONS, tune_files)
     chosen["set"] = merge_settings(chosen, settings or [], ranker)
     flags = {
         "ranker": ranker, "trials": trials, "method": method, "space": space, "valid": valid,
@@ -106,7 +108,7 @@ def tune_files(
     chosen |= {name: value for name, value in flags.items() if value is not None}
     found = run_search(data, chosen, overwrite=overwrite)
     if as_json:
-        typer.echo(found.to_json())
+        print_json(found.to_json())
         return
     print_tuning(found, chosen.get("out"))
 
@@ -203,15 +205,13 @@ def _weigh_train(train: RankingData, start: Ranker, chosen: dict[str, Any]) -> R
     if chosen.get(POSITIVE_WEIGHT) is None:
         return train
     if POSITIVE_WEIGHT in find_space(start, chosen.get("space")):
-        typer.echo(f"note: {POSITIVE_WEIGHT} is searched, so that of the file is not used.", err=True)
+        print_note(f"{POSITIVE_WEIGHT} is searched, so that of the file is not used.")
         return train
     return weigh_train(train, chosen)
 
 
 def draw_curve(found: Tuning) -> str | None:
     """The curve as SVG text; None, said on stderr, without the library that draws."""
-    import sys
-
     from placings.core import MissingExtra
 
     try:
@@ -219,7 +219,7 @@ def draw_curve(found: Tuning) -> str | None:
 
         return draw_tuning(found)
     except MissingExtra as error:
-        print(f"note: no curve.svg: {error}", file=sys.stderr)
+        print_note(f"no curve.svg: {error}")
         return None
 
 
@@ -231,26 +231,33 @@ def format_trials(found: Tuning) -> str:
     out = io.StringIO()
     names = list(found.space)
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["number", "state", "value", "seconds", "error", *names])
+    writer.writerow(["number", "state", "value", "seconds", "error", *map(escape_cell, names)])
     for row in found.trials:
         value = "" if row.value is None else repr(row.value)
         writer.writerow(
-            [row.number, row.state, value, row.seconds, row.error, *(row.params.get(name) for name in names)]
+            [
+                row.number,
+                row.state,
+                value,
+                row.seconds,
+                escape_cell(row.error or ""),
+                *(row.params.get(name) for name in names),
+            ]
         )
     return out.getvalue()
 
 
 def print_tuning(found: Tuning, folder: Path | None) -> None:
     """The best trials and the best parameters, as the terminal shows them."""
-    typer.echo(found.summary())
-    typer.echo(found.table())
+    print_text(found.summary())
+    print_text(found.table())
     errors = {row.error for row in found.trials if row.error}
     for error in sorted(errors)[:3]:
-        typer.echo(f"failed: {error}")
-    typer.echo(f"\nbest {found.metric} {found.best_value:.4f} in trial {found.best.number}:")
+        print_text(f"failed: {escape_line(error)}")
+    print_text(f"\nbest {found.metric} {found.best_value:.4f} in trial {found.best.number}:")
     for name, value in found.best_params.items():
-        typer.echo(f"  {name}: {value}")
+        print_text(f"  {escape_line(name)}: {escape_line(value)}")
     if folder is not None:
         files = ("best.yaml", "best.json", "trials.csv", "curve.svg", "run.json")
         there = ", ".join(name for name in files if (Path(folder) / name).exists())
-        typer.echo(f"written to {folder}: {there}")
+        print_text(f"written to {folder}: {there}")

@@ -20,6 +20,7 @@ from placings.core.arrays import AnyArray, Floats
 from placings.core.errors import PlacingsWarning
 from placings.core.streams import write_atomically, write_text
 from placings.core.tables import plain_value, write_json
+from placings.core.texts import parse_json
 
 MAPPED = 4096  # bytes; smaller arrays are read whole, and an empty one cannot be mapped
 
@@ -72,7 +73,7 @@ def read_facts(path: Path | None) -> dict[str, Any] | None:
     if path is None or not path.is_file():
         return None
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = parse_json(path.read_bytes())
     except (OSError, ValueError):
         facts = None
     if isinstance(facts, dict):

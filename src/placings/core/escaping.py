@@ -29,5 +29,36 @@ def escape_line(text: object) -> str:
     return STEERING_OR_BREAK.sub(_show, str(text))
 
 
+def join_lines(text: object) -> str:
+    r"""A message as one line: libraries put line breaks into theirs, and names may hold anything.
+
+    >>> print(join_lines("Parser Error:\n  at \x1b[31m'x'\n"))
+    Parser Error: at \x1b[31m'x'
+    """
+    parts = (part.strip() for part in str(text).splitlines())
+    return escape_line(" ".join(part for part in parts if part))
+
+
+def escape_json(text: str) -> str:
+    r"""JSON text whose strings hold no control, as JSON itself escapes them; the values stay the same.
+
+    >>> print(escape_json('{"name": "Ulm\x9b2J"}'))
+    {"name": "Ulm\u009b2J"}
+    """
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape_cell(text: object) -> str:
+    """Text for a cell of a CSV file that people open: a spreadsheet would compute what begins like a formula.
+
+    Only for remarks and headings: what identifies something must stay as it is.
+
+    >>> escape_cell("=1+2"), escape_cell("0.5"), escape_cell("lightgbm")
+    ("'=1+2", '0.5', 'lightgbm')
+    """
+    text = str(text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def _show(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, update_wrapper
+from typing import Any, TypeVar
 
 LETTERS = {
     "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t",
@@ -25,6 +27,35 @@ STREET = re.compile(r"str\.", re.IGNORECASE)
 SHORT = re.compile(rf"(?<!\S)(?:{'|'.join(ABBREVIATIONS)})(?!\S)|(?<=\S\S\S)str(?!\S)")
 BRACKETS = re.compile(r"\([^()]*\)?")
 KEPT = 2**17  # folded texts that are remembered
+SHORT_TEXT, LONG_TEXT = 128, 1024  # letters: texts up to the first are remembered as many as KEPT,
+KEPT_LONG = 512  # of those up to the second only so many, and longer ones not at all: memory is bounded
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def remember_short(most: int) -> Callable[[F], F]:
+    """An `lru_cache` for functions of a text: few long texts are remembered, and very long ones not at all.
+
+    >>> count = remember_short(8)(len)
+    >>> count("Ulm"), count("Ulm"), count("x" * 2000), count.cache_info().currsize
+    (3, 3, 2000, 1)
+    """
+
+    def decorate(function: F) -> F:
+        kept = lru_cache(maxsize=most)(function)
+        kept_long = lru_cache(maxsize=min(most, KEPT_LONG))(function)
+
+        def call(text: str, **how: Any) -> Any:
+            if len(text) <= SHORT_TEXT:
+                return kept(text, **how)
+            return kept_long(text, **how) if len(text) <= LONG_TEXT else function(text, **how)
+
+        wrapped: Any = update_wrapper(call, function)
+        wrapped.cache_info, wrapped.cache_clear = kept.cache_info, kept.cache_clear
+        found: F = wrapped
+        return found
+
+    return decorate
 
 
 class _Folds(dict[int, str]):
@@ -53,7 +84,7 @@ def _take_apart(letter: str) -> str:
 _FOLDS = _Folds()
 
 
-@lru_cache(maxsize=KEPT)
+@remember_short(KEPT)
 def fold_text(text: str) -> str:
     """The text in one case, without accents, ß as ss, "str." as "strasse", and other signs as one blank.
 
@@ -76,7 +107,7 @@ def _fold(text: str) -> str:
     return folded if folded.isascii() else unicodedata.normalize("NFC", folded)
 
 
-@lru_cache(maxsize=1 << 18)
+@remember_short(KEPT)
 def fold_letters(text: str) -> str:
     """Without case, accents and more than one blank in a row; signs stay.
 
@@ -87,7 +118,7 @@ def fold_letters(text: str) -> str:
     return " ".join("".join(letter for letter in parts if not unicodedata.combining(letter)).split())
 
 
-@lru_cache(maxsize=KEPT)
+@remember_short(KEPT)
 def give_spellings(text: str, *, bare: bool = False) -> tuple[str, ...]:
     """The folded spellings of a text, the plain one first, none twice; none at all if nothing is left of it.
 

@@ -25,15 +25,22 @@ class Limit:
 LIMITS = {
     "line": Limit(64 << 20, "a line of {got} bytes"),
     "unpacked": Limit(500, "a compressed file that becomes {got} times as large"),
-    "feature": Limit(1_000_000, "feature number {got}"),
+    "feature": Limit(1 << 20, "feature number {got}"),  # as many as features are usually hashed to
     "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
     "depth": Limit(64, "values nested {got} deep"),
+    "fields": Limit(4_096, "a log with {got} different fields"),
+    "sparse": Limit(16, "a table with {got} cells for each byte of its log"),  # counts from 4 million cells
     "config": Limit(4 << 20, "a file of {got} bytes"),
     "text": Limit(512, "a text of {got} letters"),  # what is longer is cut there, not refused
+    "words": Limit(
+        64, "a text of {got} words"
+    ),  # of a query that are looked for in an item's texts; the same
     "k": Limit(10_000, "a list of {got} results"),
     "body": Limit(32 << 20, "a body of {got} bytes"),
     "model": Limit(8 << 30, "a model of {got} bytes"),
     "jobs": Limit(512, "{got} workers"),
+    "draws": Limit(1_000_000, "{got} draws"),
+    "count": Limit(100_000_000, "a count of {got}"),
 }
 
 
@@ -68,11 +75,12 @@ def say_limit(name: str, got: int | None = None) -> str:
     """Why something was refused; without `got` it is only known to be more than the limit.
 
     >>> print(say_limit("feature", 1_000_000_000))
-    feature number 1,000,000,000 is over the limit of 1,000,000. If it is right, set PLACINGS_LIMIT_FEATURE.
+    feature number 1,000,000,000 is over the limit of 1,048,576. If it is right, set PLACINGS_LIMIT_FEATURE.
     """
     most = find_limit(name)
     what = LIMITS[name].what.format(got=f"more than {most:,}" if got is None else f"{got:,}")
-    verb = "are" if LIMITS[name].what.split()[-1] in ("workers",) or what.startswith("values") else "is"
+    plural = LIMITS[name].what.split()[-1] in ("workers", "draws")
+    verb = "are" if plural or what.startswith("values") else "is"
     return f"{what} {verb} over the limit of {most:,}. If it is right, set {VARIABLE}{name.upper()}."
 
 

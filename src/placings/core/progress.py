@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from placings.core.escaping import escape_line
+
 BYTES = "bytes"
 
 
@@ -24,8 +26,9 @@ class ProgressBar:
     def advance(self, steps: float = 1, *, title: str | None = None, note: str | None = None) -> None:
         """`steps` more are done; `title` and `note` replace the words before and behind the bar."""
         if self._bar is not None:
-            words = {} if note is None else {"note": note}
-            self._bar.update(self._bar.task_ids[0], advance=steps, description=title, **words)
+            words = {} if note is None else {"note": escape_line(note)}
+            named = None if title is None else escape_line(title)
+            self._bar.update(self._bar.task_ids[0], advance=steps, description=named, **words)
 
     def reach(self, done: float, total: float | None = None) -> None:
         """`done` of all are done; of `total`, where that is only known now."""
@@ -72,5 +75,5 @@ def show_progress(
         progress.TimeRemainingColumn(elapsed_when_finished=True),
     )
     with progress.Progress(*columns, console=Console(stderr=True), transient=not keep) as bar:
-        bar.add_task(title, total=total, note="")
+        bar.add_task(escape_line(title), total=total, note="")
         yield ProgressBar(bar)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from placings.core.errors import UnknownName
+from placings.core.escaping import escape_line, escape_text
 
 LATEX_MARKS = {
     "†": r"\dagger", "‡": r"\ddagger", "▼": r"\blacktriangledown", "▽": r"\triangledown", "!": "!",
@@ -87,7 +88,8 @@ def draw_text(grid: Grid) -> str:
         drawn.append("  ".join(parts).rstrip())
     rule = "─" * max(cell_len(line) for line in drawn)
     legend = ["* best of its column."] if grid.has_best else []
-    return "\n".join([drawn[0], rule, *drawn[1:], *([rule] if grid.rows else []), *grid.notes, *legend])
+    notes = [*map(escape_text, grid.notes), *legend]
+    return "\n".join([drawn[0], rule, *drawn[1:], *([rule] if grid.rows else []), *notes])
 
 
 def draw_markdown(grid: Grid) -> str:
@@ -148,7 +150,7 @@ def draw_html(grid: Grid) -> str:
     """
 
     def show(cell: Cell, place: int) -> str:
-        text = html.escape(cell.text)
+        text = html.escape(escape_text(cell.text))
         text = f"<b>{text}</b>" if cell.best else text
         raised = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
         if place == 0:
@@ -159,13 +161,14 @@ def draw_html(grid: Grid) -> str:
         return " class='text'" if 0 < place < grid.left else ""
 
     head = "".join(
-        f"<th scope='col'{as_text(place)}>{html.escape(name)}</th>" for place, name in enumerate(grid.header)
+        f"<th scope='col'{as_text(place)}>{html.escape(escape_text(name))}</th>"
+        for place, name in enumerate(grid.header)
     )
     rows = "\n".join(
         "<tr>" + "".join(show(cell, place) for place, cell in enumerate(row)) + "</tr>" for row in grid.rows
     )
     legend = ["Bold: best of its column."] if grid.has_best else []
-    notes = "\n".join(f"<p>{html.escape(note)}</p>" for note in [*grid.notes, *legend])
+    notes = "\n".join(f"<p>{html.escape(escape_text(note))}</p>" for note in [*grid.notes, *legend])
     return (
         f"<div class='placings-table'>\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n"
         f"</table>\n{notes}\n</div>"
@@ -281,4 +284,4 @@ def plain_value(value: Any) -> Any:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(str(text).split())
+    return escape_line(" ".join(str(text).split()))

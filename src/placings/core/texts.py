@@ -23,7 +23,10 @@ def read_config_text(path: Path) -> str:
     size = path.stat().st_size
     if size > find_limit("config"):
         raise BadFile(path, say_limit("config", size))
-    content = path.read_bytes()
+    with open(path, "rb") as file:  # a device or a pipe has no size, and may have no end
+        content = file.read(find_limit("config") + 1)
+    if len(content) > find_limit("config"):
+        raise BadFile(path, say_limit("config"))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -34,15 +37,17 @@ def read_config_text(path: Path) -> str:
         ) from None
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
     """JSON that is nested no deeper than the limit; everything else is a `ValueError`.
+
+    `unique` refuses a name that stands twice in an object, of which another reader may take the other one.
 
     >>> parse_json('{"k": [1]}')
     {'k': [1]}
     """
     most = find_limit("depth")
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_refuse_twice if unique else None)
     except RecursionError:
         raise ValueError(say_limit("depth")) from None
     if _is_deeper(value, most):
@@ -84,6 +89,14 @@ def read_yaml(path: Path) -> Any:
         return parse_yaml(text)
     except ValueError as error:
         raise BadFile(path, f"is not YAML that can be read: {error}".rstrip(".") + ".") from None
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return found
 
 
 def _is_deeper(value: Any, most: int) -> bool:

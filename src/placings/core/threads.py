@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
+from placings.core.limits import check_limit
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -19,7 +21,8 @@ Result = TypeVar("Result")
 def count_threads() -> int:
     """`PLACINGS_THREADS` if set, otherwise the cores this process may use."""
     chosen = os.environ.get("PLACINGS_THREADS", "")
-    if chosen.isdigit() and int(chosen) > 0:
+    if chosen.isdecimal() and int(chosen) > 0:
+        check_limit("jobs", int(chosen), "PLACINGS_THREADS")
         return int(chosen)
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))

@@ -39,6 +39,9 @@ from .paths import as_paths as as_paths
 from .paths import as_urls as as_urls
 from .paths import find_files as find_files
 from .paths import is_csv as is_csv
+from .paths import is_url as is_url
+from .paths import match_paths as match_paths
+from .paths import quote_globs as quote_globs
 from .quality import COVERAGE_RULES as COVERAGE_RULES
 from .quality import FeatureFacts as FeatureFacts
 from .quality import describe_features as describe_features
@@ -50,6 +53,9 @@ from .reading import name_written as name_written
 from .reading import read as read
 from .reading import read_feature_names as read_feature_names
 from .reading import write as write
+from .seals import check_seal as check_seal
+from .seals import seal_parquet as seal_parquet
+from .seals import write_sealed as write_sealed
 from .splits import Clusters as Clusters
 from .splits import find_clusters as find_clusters
 from .splits import name_units as name_units
@@ -58,11 +64,13 @@ from .svmlight import read_svmlight as read_svmlight
 from .tables import GUESSES as GUESSES
 from .tables import SAVED_INDEX as SAVED_INDEX
 from .tables import SINGLE_PARTS as SINGLE_PARTS
+from .tables import CsvTable as CsvTable
+from .tables import as_id_array as as_id_array
 from .tables import check_width as check_width
 from .tables import find_delimiter as find_delimiter
 from .tables import find_roles as find_roles
-from .tables import open_stream as open_stream
 from .tables import read_csv as read_csv
+from .tables import read_csv_table as read_csv_table
 from .tables import read_parquet as read_parquet
 from .tables import say_leak as say_leak
 from .tables import write_parquet as write_parquet

@@ -5,23 +5,35 @@ Everything that is asked is an Ibis expression, so each backend gets the same qu
 
 from __future__ import annotations
 
-import json
+import atexit
 import logging
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from placings.core import BadFile, BadInput, MissingExtra, UnknownName, count_threads, keep_old_names, option
-from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter
+from placings.core import (
+    BadFile,
+    BadInput,
+    MissingExtra,
+    UnknownName,
+    count_threads,
+    hold_part,
+    keep_old_names,
+    option,
+    parse_json,
+)
+from placings.data.csv_text import check_csv
+from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter, is_url, quote_globs
 from placings.data.ranking import RankingData
-from placings.data.tables import METADATA_KEY
+from placings.data.seals import check_seal
+from placings.data.tables import METADATA_KEY, find_delimiter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +42,8 @@ if TYPE_CHECKING:
 BACKENDS = ("duckdb", "spark")
 MASTERS = ("local", "spark://", "yarn", "k8s://", "mesos://")
 SPARK_MEMORY = "4g"
+
+_SPILLS: dict[int, Path] = {}  # by process
 
 Table: TypeAlias = Any  # a path, a glob, a list of them, pandas, polars, Arrow, a RankingData, an Ibis table
 Backend: TypeAlias = Any  # None, "duckdb", "spark", a Spark master's URL, a SparkSession, an Ibis backend
@@ -122,8 +136,13 @@ def open_source(table: Table, backend: Backend = None, *, texts: Sequence[str] =
     if paths is None:
         return _hold(as_arrow(table), backend)
     files, kind, folder = find_files(paths)
+    if kind == "parquet":
+        for file in files:
+            if not is_url(file):
+                check_seal(file)
     connected, own = _connect(backend)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    form = _describe_csv(files) if kind == "csv" else {}
     with told_as_ours(name):
         if connected.name == "pyspark":
             read = connected._session.read
@@ -143,12 +162,27 @@ def open_source(table: Table, backend: Backend = None, *, texts: Sequence[str] =
         else:
             read = connected.read_csv if kind == "csv" else connected.read_parquet
             # a column that a later file lacks is NULL there; by default the first file would decide
-            opened_table = read(files, union_by_name=True)
+            quoted = quote_globs(files) if connected.name == "duckdb" else files
+            opened_table = read(quoted, union_by_name=True, **form)
             kept = [name for name in texts if name in opened_table.columns] if kind == "csv" else []
             if kept:
-                opened_table = read(files, union_by_name=True, types=dict.fromkeys(kept, "string"))
+                opened_table = read(quoted, union_by_name=True, types=dict.fromkeys(kept, "string"), **form)
     recorded = _read_schema_record(files[0]) if kind == "parquet" else {}
     return OpenedTable(cut_nanoseconds(opened_table), connected, name, recorded, kind == "csv", own)
+
+
+def _describe_csv(files: Sequence[str]) -> dict[str, Any]:
+    """How DuckDB is to read CSV: what it guesses of quotes and headers may turn on one row. Checked first."""
+    local = [Path(file) for file in files if not is_url(file) and not file.lower().endswith(".bz2")]
+    marks = {file: find_delimiter(file) for file in local}
+    for file, mark in marks.items():
+        check_csv(file, mark)
+    if not local or len(local) < len(files):
+        return {}
+    if len(set(marks.values())) > 1:
+        other = next(file for file in local if marks[file] != marks[local[0]])
+        raise BadFile(other, f"is delimited by {marks[other]!r}, but {local[0].name} by {marks[local[0]]!r}.")
+    return {"delim": marks[local[0]], "quote": '"', "escape": '"', "header": True, "strict_mode": True}
 
 
 def cut_nanoseconds(table: Any) -> Any:
@@ -228,9 +262,12 @@ def _connect(wanted: Backend) -> tuple[Any, bool]:
     """The backend, and whether it is ours to close."""
     ibis = need_ibis("reading logs")
     if wanted is None or wanted == "duckdb":
-        folder = Path(tempfile.gettempdir()) / f"placings-{os.getpid()}"
         backend = ibis.duckdb.connect(
-            temp_directory=str(folder), threads=count_threads(), preserve_insertion_order=False
+            temp_directory=_name_spill(),
+            threads=count_threads(),
+            preserve_insertion_order=False,
+            autoinstall_known_extensions=False,  # nothing is fetched because a file's name asks for it
+            autoload_known_extensions=False,
         )
         return backend, True
     if isinstance(wanted, ibis.backends.BaseBackend):
@@ -248,6 +285,31 @@ def _connect(wanted: Backend) -> tuple[Any, bool]:
             f"Got {wanted!r}."
         )
     return ibis.pyspark.connect(session), False
+
+
+def _name_spill() -> str:
+    """Where one connection may spill: in a folder of this process that no one else can enter.
+
+    DuckDB makes the folder when it first needs it. "" lets it not spill, where nothing can be written.
+    """
+    process = os.getpid()  # a forked child makes its own
+    if process not in _SPILLS:
+        held = ExitStack()
+        try:
+            folder = held.enter_context(
+                hold_part(Path(tempfile.gettempdir()) / "placings-spill", folder=True)
+            )
+            folder.chmod(0o700)
+        except OSError:
+            return ""
+        _SPILLS[process] = folder
+        atexit.register(_remove_spill, process, held)
+    return str(_SPILLS[process] / uuid4().hex)
+
+
+def _remove_spill(process: int, held: ExitStack) -> None:
+    if process == os.getpid():
+        held.close()
 
 
 def _name_frame(backend: Any, frame: Any) -> Any:
@@ -374,7 +436,7 @@ def _as_plain(table: pa.Table) -> pa.Table:
 
 def _read_record(schema: pa.Schema) -> dict[str, Any]:
     try:
-        recorded = json.loads((schema.metadata or {}).get(METADATA_KEY) or b"{}")
+        recorded = parse_json((schema.metadata or {}).get(METADATA_KEY) or b"{}")
     except ValueError:
         return {}
     return recorded if isinstance(recorded, dict) and recorded.get("version") == 1 else {}

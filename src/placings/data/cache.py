@@ -2,8 +2,10 @@
 
 An entry is a folder of `.npy` and Arrow files beside `entry.json`; nothing in it is ever executed
 (`allow_pickle=False`). Its key covers the files' paths, sizes, times and sampled bytes, the reader's
-options and the format's version, so a changed file is simply another entry. Entries appear by an atomic
-rename, and the least recently used go when the bound is passed.
+options and the format's version, so a changed file is simply another entry. Entries appear in one step,
+whole and on the disk, and the least recently used go when the bound is passed. Every load compares all
+bytes with their checksums: a damaged entry is thrown away, said, and read anew. The checksums find what a
+disk or a killed program did, not what someone did on purpose who may write into the folder.
 """
 
 from __future__ import annotations
@@ -11,20 +13,36 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
-import uuid
+import warnings
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput
+from placings.core import (
+    AnyArray,
+    BadInput,
+    PlacingsWarning,
+    hold_part,
+    map_in_order,
+    parse_json,
+    swap_folder,
+    sweep_leftovers,
+    sync_file,
+)
 from placings.data.ranking import PER_ROW, RankingData
 
-FORMAT = 3  # 2: columns such as `clicked` and `position` are no features; 3: the warning `Joined`
+# 2: columns such as `clicked` and `position` are no features; 3: the warning `Joined`;
+# 4: checksums, and ids as written
+FORMAT = 4
+PIECE = 4 << 20  # bytes of a file that one thread checks at a time
 SMALLEST = 2 << 20  # bytes of source; a smaller file is read anew faster than it is looked up
 DEFAULT_LIMIT = 20 << 30
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -89,69 +107,72 @@ def make_key(files: Sequence[Path], options: Mapping[str, Any]) -> str:
 def load_entry(key: str) -> tuple[RankingData, list[list[str]]] | None:
     """The data under this key, mapped, with the warnings that reading it gave; None if there is none.
 
-    A damaged entry is thrown away: it will be read anew.
+    A damaged entry is thrown away with a warning: it will be read anew.
     """
     folder = find_folder() / key
+    if not (folder / "entry.json").exists():
+        return None
     try:
-        meta = json.loads((folder / "entry.json").read_text())
-        for name, size in meta["sizes"].items():
-            if (folder / name).stat().st_size != size:
-                raise ValueError(f"{name} has changed")
+        meta = _read_meta(folder)
+        if meta["sums"] != _sum_files(folder):
+            raise ValueError("its bytes have changed")
         data = load_arrays(folder, meta)
-        os.utime(folder / "entry.json")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
+        said = [[str(kind), str(text)] for kind, text in meta["warnings"]]
+        with suppress(OSError):  # a folder that may only be read
+            os.utime(folder / "entry.json")
+    except Exception as error:  # whatever is wrong with it, the source is still there
+        if not (folder / "entry.json").exists():  # another process has just dropped it
+            return None
         shutil.rmtree(folder, ignore_errors=True)
+        warnings.warn(
+            f"{folder}: a damaged copy was thrown away ({' '.join(str(error).split())[:80]}); the file "
+            "itself is read anew.",
+            PlacingsWarning,
+            stacklevel=4,
+        )
         return None
-    return data, meta["warnings"]
+    return data, said
 
 
 def remember(key: str, source: Path, data: RankingData, said: list[list[str]]) -> bool:
-    """Keep data under a key; False if it is too large for the bound or the folder cannot be written."""
+    """Keep data under a key; False if it is too large for the bound or cannot be written."""
     folder = find_folder()
-    part = folder / f".{key}.{uuid.uuid4().hex[:8]}.part"
     try:
-        part.mkdir(parents=True)
-        meta = {
-            "source": str(source.resolve()),
-            "warnings": said,
-            **save_arrays(part, data),
-        }
-        meta["sizes"] = {file.name: file.stat().st_size for file in part.iterdir()}
-        if sum(meta["sizes"].values()) > find_limit():
-            return False
-        (part / "entry.json").write_text(json.dumps(meta))
-        if not (folder / key).exists():
-            part.rename(folder / key)
+        folder.mkdir(parents=True, exist_ok=True)
+        with hold_part(folder / key, folder=True) as part:
+            meta = {"source": str(source.resolve()), "warnings": said, **save_arrays(part, data)}
+            meta["sizes"] = {file.name: file.stat().st_size for file in part.iterdir()}
+            if sum(meta["sizes"].values()) > find_limit():
+                return False
+            for name in meta["sizes"]:
+                sync_file(part / name)
+            meta["sums"] = _sum_files(part)
+            (part / "entry.json").write_text(json.dumps({**meta, "seal": _seal(meta)}))
+            sync_file(part / "entry.json")
+            swap_folder(part, folder / key)
         prune_entries(find_limit(), keep=key)
-        return True
-    except OSError:
+    except BadInput:
+        raise
+    except (OSError, TypeError, ValueError):  # the disk is full, or a column has no plain form
         return False
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    return True
 
 
 def list_entries() -> list[CacheEntry]:
     """All entries, the last used first."""
     entries = []
     for file in find_folder().glob("*/entry.json"):
-        try:
-            meta = json.loads(file.read_text())
-            size = sum(meta["sizes"].values())
-            entries.append(
-                CacheEntry(file.parent.name, meta["source"], size, file.stat().st_mtime, *meta["shape"])
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            meta = parse_json(file.read_bytes())
+            size, shape = sum(map(_as_count, meta["sizes"].values())), map(_as_count, meta["shape"])
+            used = file.stat().st_mtime
+            entries.append(CacheEntry(file.parent.name, str(meta["source"]), size, used, *shape))
     return sorted(entries, key=lambda entry: -entry.used)
 
 
 def prune_entries(limit: int, *, keep: str = "") -> list[CacheEntry]:
     """Drop the least recently used entries until the rest fits `limit`; leftovers of killed runs go too."""
-    for leftover in find_folder().glob(".*.part"):
-        if time.time() - leftover.stat().st_mtime > 86_400:
-            shutil.rmtree(leftover, ignore_errors=True)
+    _sweep(find_folder())
     entries = sorted(list_entries(), key=lambda entry: (entry.key != keep, -entry.used))
     dropped, total = [], 0
     for entry in entries:
@@ -162,10 +183,62 @@ def prune_entries(limit: int, *, keep: str = "") -> list[CacheEntry]:
     return dropped
 
 
+def _sweep(folder: Path) -> None:
+    """Remove what killed runs left, and day-old entries that nothing can be learnt of."""
+    sweep_leftovers(folder / "entry", again=True)
+    known = {entry.key for entry in list_entries()}
+    torn = [each for each in folder.glob("*") if re.fullmatch("[0-9a-f]{40}", each.name)]
+    for found in [*folder.glob(".*.part"), *(each for each in torn if each.name not in known)]:
+        with suppress(OSError):
+            if not found.name.endswith(".placings.part") and time.time() - found.stat().st_mtime > 86_400:
+                shutil.rmtree(found, ignore_errors=True)
+
+
 def drop_entries(entries: Iterable[CacheEntry]) -> None:
     """Delete entries; readers that have them mapped keep what they have."""
     for entry in entries:
         shutil.rmtree(find_folder() / entry.key, ignore_errors=True)
+
+
+# -- checksums --------------------------------------------------------------------------------------
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    """What `entry.json` says, if it is as it was written."""
+    meta = parse_json((folder / "entry.json").read_bytes())
+    if not isinstance(meta, dict) or meta.pop("seal", None) != _seal(meta):
+        raise ValueError("entry.json has changed")
+    return meta
+
+
+def _seal(meta: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+
+
+def _sum_files(folder: Path) -> dict[str, str]:
+    """A checksum of each file, CRC-32 of its pieces' CRC-32, on several threads: zlib releases the GIL.
+
+    Files are read, not mapped: where the disk fails that is an error, and not the end of the process.
+    """
+    files = sorted(each for each in folder.iterdir() if each.name != "entry.json")
+    pieces = [(file, at) for file in files for at in range(0, max(1, file.stat().st_size), PIECE)]
+    sums: dict[str, int] = {}
+    for (file, _), found in zip(pieces, map_in_order(_sum_piece, pieces), strict=True):
+        sums[file.name] = zlib.crc32(found.to_bytes(4, "little"), sums.get(file.name, 0))
+    return {name: f"{found:08x}" for name, found in sums.items()}
+
+
+def _sum_piece(piece: tuple[Path, int]) -> int:
+    file, at = piece
+    with open(file, "rb", buffering=0) as stream:
+        stream.seek(at)
+        return zlib.crc32(stream.read(PIECE))
+
+
+def _as_count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"not a count: {value!r}")
+    return value
 
 
 # -- files of one entry -----------------------------------------------------------------------------
@@ -194,10 +267,12 @@ def save_arrays(folder: Path, data: RankingData) -> dict[str, Any]:
 
 
 def load_arrays(folder: Path, meta: Mapping[str, Any]) -> RankingData:
-    """Map what `save_arrays` wrote."""
+    """Map what `save_arrays` wrote; what does not fit together is a `ValueError`."""
     if meta["format"] != FORMAT:
         raise ValueError("another format")
-    rows, _, features = meta["shape"]
+    rows, queries, features = map(_as_count, meta["shape"])
+    if not {"y", "offsets", "qids"} <= set(meta["columns"]) <= {"y", "offsets", "qids", "items", *PER_ROW}:
+        raise ValueError("other columns")
     X: Any
     if (folder / "X.npy").exists():
         X = _map(folder / "X.npy")
@@ -206,9 +281,17 @@ def load_arrays(folder: Path, meta: Mapping[str, Any]) -> RankingData:
 
         parts = tuple(_map(folder / f"X_{name}.npy") for name in ("data", "indices", "indptr"))
         X = csr_array(parts, shape=(rows, features), copy=False)
+        X.check_format(full_check=True)  # a column beyond the last would be read from anywhere
     columns = {name: _load_column(folder, name) for name in meta["columns"]}
     segments = {name: _load_column(folder, f"segment_{place}") for place, name in enumerate(meta["segments"])}
-    return RankingData(X, feature_names=tuple(meta["feature_names"]), segments=segments, **columns)
+    kinds = (X.dtype, columns["y"].dtype, columns["offsets"].dtype)
+    if X.shape != (rows, features) or len(columns["qids"]) != queries or kinds != KINDS:
+        raise ValueError("other shapes or types")
+    names = tuple(map(str, meta["feature_names"]))
+    return RankingData(X, feature_names=names, segments=segments, **columns)
+
+
+KINDS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64))  # of X, y and offsets
 
 
 def _save_column(folder: Path, name: str, values: AnyArray) -> None:
@@ -228,14 +311,19 @@ def _load_column(folder: Path, name: str) -> AnyArray:
     import pyarrow as pa
 
     with pa.memory_map(str(folder / f"{name}.arrow")) as file:
-        texts = pa.ipc.open_file(file).read_all().column("text").to_pylist()
+        column = pa.ipc.open_file(file).read_all().column("text")
+        column.validate(full=True)
+        texts = column.to_pylist()
     values = np.empty(len(texts), dtype=object)
     values[:] = texts
     return values
 
 
 def _map(file: Path) -> AnyArray:
-    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+    found = np.load(file, mmap_mode="r", allow_pickle=False)
+    if not isinstance(found, np.ndarray) or found.dtype.hasobject:
+        raise ValueError(f"{file.name} holds no plain array")
+    return np.asarray(found)
 
 
 def _describe_file(file: Path) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import AnyArray, BadInput, Floats, Floats32, Ints, OneQuery, as_labels
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints, OneQuery, as_labels, as_vector
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -57,6 +57,9 @@ def check_position(position: ArrayLike | None) -> AnyArray | None:
         whole = places.dtype.kind == "f" and bool(np.isfinite(places).all() and (places % 1 == 0).all())
         if not whole:
             raise BadInput(f"position must be whole numbers from 1. Got {places.dtype} values.")
+    if places.size and places.max() >= 2**53:  # a float rounds there, an unsigned number may not fit
+        row = int(np.argmax(places))
+        raise BadInput(f"position must be below 2^53. Got {places[row]} at row {row}.")
     places = places.astype(np.int64)
     if places.size and places.min() < 1:
         row = int(np.argmin(places))
@@ -68,7 +71,7 @@ def check_weight(weight: ArrayLike | None, name: str) -> AnyArray | None:
     """Weights or propensities: finite, 0 or more; a propensity is a probability above 0."""
     if weight is None:
         return None
-    values = np.array(weight, dtype=np.float64)
+    values = np.array(as_vector(weight, name))
     if name == "propensity":
         wrong, rule = ~((values > 0) & (values <= 1)), "above 0 and at most 1"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from glob import glob
 from os import PathLike
@@ -24,24 +25,44 @@ def as_paths(table: Any) -> list[str] | None:
     return None
 
 
+def is_url(path: str) -> bool:
+    """Whether a path is one of another file system, such as s3://logs/a.parquet, and no local file."""
+    return "://" in path and not Path(path).exists()
+
+
+def match_paths(path: str) -> list[str]:
+    """The file of that name, or, where there is none, those that match it as a glob: `p[1].csv` is a name."""
+    return [path] if Path(path).exists() else sorted(glob(path, recursive=True))  # noqa: PTH207
+
+
+def quote_globs(files: Sequence[str]) -> list[str]:
+    """Local paths as DuckDB must be given them: it takes every path for a glob, and ~ for a home.
+
+    >>> quote_globs(["/logs/p[1].parquet", "s3://logs/a*.parquet"])
+    ['/logs/p[[]1].parquet', 's3://logs/a*.parquet']
+    """
+    return [
+        file if is_url(file) else re.sub(r"[\[*?]", r"[\g<0>]", os.path.abspath(file))  # noqa: PTH100
+        for file in files
+    ]
+
+
 def find_files(paths: Sequence[str]) -> tuple[list[str], str, bool]:
     """The files that are meant, "parquet" or "csv", and whether a folder was named."""
     files: list[str] = []
     folder = False
     for path in paths:
-        if "://" in path:
-            files.append(path)
-        elif Path(path).is_dir():
+        if Path(path).is_dir():
             folder = True
             found = sorted(str(file) for file in Path(path).rglob("*") if file.name.lower().endswith(PARQUET))
             found = [file for file in found if not Path(file).name.startswith((".", "_"))]
             if not found:
                 raise BadFile(path, "is a folder without .parquet files. Name the file to read.")
             files += found
-        elif Path(path).is_file():
+        elif is_url(path):
             files.append(path)
         else:
-            found = sorted(glob(path, recursive=True))  # noqa: PTH207
+            found = match_paths(path)
             if not found:
                 raise BadFile(path, "there is no such file, and no file matches it.")
             files += found
@@ -74,7 +95,7 @@ def _find_kind(file: str) -> str:
 
 def as_urls(files: Sequence[str]) -> list[str]:
     """Local paths as URLs: a cluster's default file system is another one."""
-    return [file if "://" in file else Path(file).resolve().as_uri() for file in files]
+    return [file if is_url(file) else Path(file).resolve().as_uri() for file in files]
 
 
 def guess_delimiter(file: str) -> str:

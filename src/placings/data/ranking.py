@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -131,7 +132,8 @@ class RankingData:
                 f"feature_names must name the {features} columns of X. Got {len(self.feature_names)} names."
             )
         if len(set(self.feature_names)) != features:
-            twice = next(name for name in self.feature_names if self.feature_names.count(name) > 1)
+            counts = Counter(self.feature_names)
+            twice = next(name for name in self.feature_names if counts[name] > 1)
             raise BadInput(f"feature_names must differ from each other. Got {twice!r} twice.")
         as_offsets(self.offsets, rows)
         if len(self.qids) != len(self.offsets) - 1:
@@ -164,7 +166,7 @@ class RankingData:
         stays sparse. Names default to f1, f2, …
         """
         matrix = as_matrix(X)
-        labels = check_labels(np.array(y, dtype=np.float64))
+        labels = np.array(check_labels(y))
         rows = matrix.shape[0]
         ids = np.zeros(rows, dtype=np.int64) if qid is None else as_ids(qid, "qid")
         if len(ids) != rows or len(labels) != rows:

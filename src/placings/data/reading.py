@@ -20,6 +20,7 @@ from placings.core import (
     iterate_blocks,
     option,
     plain_name,
+    read_config_text,
 )
 from placings.data import cache as stored
 from placings.data.ranking import RankingData
@@ -126,7 +127,7 @@ def find_format(path: Path) -> str:
     for format, reader in READERS.items():
         if reader.magic and start.startswith(reader.magic):
             return format
-    head = next(iterate_blocks(path, 1 << 16), b"").decode("utf-8", "replace").lstrip("\ufeff")
+    head = next(iterate_blocks(path, 1 << 16), b"")[: 1 << 16].decode("utf-8", "replace").lstrip("\ufeff")
     line = next((row for row in head.splitlines() if row.strip() and not row.startswith("#")), "")
     if re.match(r"\s*\S+\s+(qid:\S+\s+)?\d+:\S", line) or re.match(r"\s*\S+\s+qid:\S+", line):
         return "svmlight"
@@ -158,7 +159,7 @@ def _find_names(path: Path) -> tuple[str, ...] | None:
 
 def read_feature_names(path: str | Path) -> tuple[str, ...]:
     """One name a line, with or without its number in front: `7 covered query term ratio anchor`."""
-    lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    lines = [line.strip() for line in re.split("\r\n|\n|\r", read_config_text(Path(path)))]
     names = [re.sub(r"^\d+[\s:.)]+", "", line) for line in lines if line]
     return tuple(" ".join(name.split()) for name in names)
 

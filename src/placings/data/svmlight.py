@@ -28,10 +28,13 @@ from placings.core import (
     Ints,
     Joined,
     PlacingsWarning,
+    check_limit,
+    find_limit,
     iterate_blocks,
     map_in_order,
     option,
     plain_name,
+    say_limit,
     show_progress,
     write_atomically,
 )
@@ -39,6 +42,10 @@ from placings.data.checks import Matrix, name_features, order_by_query
 from placings.data.ids import number_ids
 from placings.data.ranking import PER_ROW, RankingData
 
+LARGEST_BLOCK = 2**31 - 1
+HARD_AT_ONCE = 1 << 16
+LONGEST_SHOWN = 40
+MOST_DIGITS = 19  # of a size: 10^18 fits into int64
 LABEL_HELP = "A line begins with a number of 0 or more, then qid:N and feature:value pairs."
 
 
@@ -74,30 +81,36 @@ class Block:
 
 @dataclass(frozen=True)
 class Rules:
-    """What one file's blocks have in common: words for missing, and whether inf is missing."""
+    """What one file's blocks have in common: words for missing, whether inf is missing, the highest id."""
 
     words: AnyArray
     word_ends: Ints
     forgive_infinite: bool
+    most: int
 
     @classmethod
     def of(cls, missing: tuple[str, ...], forgive_infinite: bool) -> Rules:
-        words = [word.encode() for word in missing]
+        from placings.data.svmlight_kernels import MAX_FEATURE_ID
+
+        words = [word.encode("utf-8", "replace") for word in missing]
         ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-        return cls(np.frombuffer(b"".join(words), dtype=np.uint8), ends, forgive_infinite)
+        text = np.frombuffer(b"".join(words), dtype=np.uint8)
+        return cls(text, ends, forgive_infinite, min(find_limit("feature"), MAX_FEATURE_ID))
 
 
 def parse_lines(text: bytes, rules: Rules) -> Block | BadLine:
     """Parse whole lines; a bad line is returned, not raised, so that blocks can be told in file order."""
     from placings.data import svmlight_kernels as kernels
 
+    if len(text) > LARGEST_BLOCK:  # places in it are kept as int32
+        return BadLine(0, f"a line of {len(text):,} bytes cannot be read. Cut it, or write parquet.")
     rows, room = text.count(b"\n"), text.count(b":")
     values, ids = np.empty(room, np.float32), np.empty(room, np.int32)
     row_ends, labels = np.empty(rows, np.int64), np.empty(rows, np.float64)
     qids, spans = np.zeros(rows, np.int64), np.empty((rows, 6), np.int32)
     hard, info = np.empty((rows + room, 4), np.int32), np.zeros(kernels.INFO_SIZE, np.int64)
     kernels.parse_block(
-        np.frombuffer(text, dtype=np.uint8), kernels.POWERS, rules.words, rules.word_ends,
+        np.frombuffer(text, dtype=np.uint8), kernels.POWERS, rules.words, rules.word_ends, rules.most,
         values, ids, row_ends, labels, qids, spans, hard, info,
     )  # fmt: skip
     rows, written = int(info[kernels.ROWS]), int(info[kernels.VALUES])
@@ -105,11 +118,13 @@ def parse_lines(text: bytes, rules: Rules) -> Block | BadLine:
         _settle(text, hard[: info[kernels.HARD]], values, ids, labels, spans, rules)
         if info[kernels.ERROR] != kernels.FINE:
             return _explain(
-                text, int(info[kernels.ERROR]), int(info[kernels.ERROR_AT]), int(info[kernels.LINES])
+                text, int(info[kernels.ERROR]), int(info[kernels.ERROR_AT]), int(info[kernels.LINES]), rules
             )
         values, ids, row_ends, spans = values[:written], ids[:written], row_ends[:rows], spans[:rows]
         if info[kernels.UNORDERED]:
             values, ids = _sort_ids(values, ids, row_ends, spans)
+        found = _cut_qids(text, qids[:rows], spans, kernels.QID_TEXT)
+        items = _cut_items(text, spans)
     except BadLine as bad:
         return bad
     return Block(
@@ -117,9 +132,9 @@ def parse_lines(text: bytes, rules: Rules) -> Block | BadLine:
         ids,
         row_ends,
         labels[:rows],
-        _cut_qids(text, qids[:rows], spans, kernels.QID_TEXT),
+        found,
         spans[:, 1] != kernels.QID_NONE,
-        _cut_items(text, spans),
+        items,
         spans[:, 0].astype(np.int64),
         int(info[kernels.MIN_ID]),
         int(info[kernels.MAX_ID]),
@@ -137,36 +152,45 @@ def _settle(
     rules: Rules,
 ) -> None:
     """Read in Python what the kernel left: rare numbers, nan, inf, and what is not a number at all."""
-    for place, start, stop, row in hard.tolist():
-        token = text[start:stop].decode("utf-8", "replace")
-        line = int(spans[row, 0])
-        number = _as_number(token)
-        if place < 0:
-            if number is None or not np.isfinite(number):
-                raise BadLine(line, f"the label is {token!r}. {LABEL_HELP}")
-            labels[row] = number
-            continue
-        if number is None:
-            advice = "Pass" if token.isalpha() else "Correct it, or pass"
-            raise BadLine(
-                line,
-                f"feature {ids[place]} is {token!r}. {advice} {option('missing', value=token)} to read it as "
-                "missing.",
-            )
-        with np.errstate(over="ignore"):
-            value = np.float32(number)
-        if np.isinf(value) and not rules.forgive_infinite:
-            raise BadLine(
-                line,
-                f"feature {ids[place]} is {token!r}, not finite as float32. Pass "
-                f"{option('non_finite', value='missing')} to read such values as missing.",
-            )
-        values[place] = np.nan if np.isinf(value) else value
+    for first in range(0, len(hard), HARD_AT_ONCE):
+        for place, start, stop, row in hard[first : first + HARD_AT_ONCE].tolist():
+            line = int(spans[row, 0])
+            if place < 0:
+                labels[row] = _settle_label(text[start:stop], line)
+            else:
+                values[place] = _settle_value(text[start:stop], int(ids[place]), line, rules)
 
 
-def _as_number(token: str) -> float | None:
-    """float(), without the underscores and the odd digits that only Python takes."""
-    if not token.isascii() or "_" in token:
+def _settle_label(token: bytes, line: int) -> float:
+    number = _as_number(token)
+    if number is None or not np.isfinite(number):
+        raise BadLine(line, f"the label is {_show(token)!r}. {LABEL_HELP}")
+    return number
+
+
+def _settle_value(token: bytes, feature: int, line: int, rules: Rules) -> np.float32:
+    number = _as_number(token)
+    word = _show(token)
+    if number is None:
+        advice = "Pass" if word.isalpha() else "Correct it, or pass"
+        raise BadLine(
+            line,
+            f"feature {feature} is {word!r}. {advice} {option('missing', value=word)} to read it as missing.",
+        )
+    with np.errstate(over="ignore"):
+        value = np.float32(number)
+    if np.isinf(value) and not rules.forgive_infinite:
+        raise BadLine(
+            line,
+            f"feature {feature} is {word!r}, not finite as float32. Pass "
+            f"{option('non_finite', value='missing')} to read such values as missing.",
+        )
+    return np.float32(np.nan) if np.isinf(value) else value
+
+
+def _as_number(token: bytes) -> float | None:
+    """float(), without the underscores, the spaces and the odd digits that only Python takes."""
+    if not token.isascii() or b"_" in token or token != token.strip():
         return None
     try:
         return float(token)
@@ -174,10 +198,18 @@ def _as_number(token: str) -> float | None:
         return None
 
 
-def _explain(text: bytes, error: int, at: int, line: int) -> BadLine:
+def _show(token: bytes) -> str:
+    """A token in a message: one may be as long as the file."""
+    return token[:LONGEST_SHOWN].decode("utf-8", "replace") + ("…" if len(token) > LONGEST_SHOWN else "")
+
+
+def _explain(text: bytes, error: int, at: int, line: int, rules: Rules) -> BadLine:
     from placings.data import svmlight_kernels as kernels
 
-    token = text[at : at + 40].split(b"\n")[0].split(b" ")[0].decode("utf-8", "replace")
+    token = text[at : at + LONGEST_SHOWN].split(b"\n")[0].split(b" ")[0].decode("utf-8", "replace")
+    number = token.split(":")[0]
+    if error == kernels.BIG_ID and rules.most < kernels.MAX_FEATURE_ID and len(number) < LONGEST_SHOWN:
+        return BadLine(line, say_limit("feature", int(number)))
     problems = {
         kernels.BAD_PAIR: f"expected feature:value, such as 7:0.25, but found {token!r}.",
         kernels.BIG_ID: f"the feature id in {token!r} is above {kernels.MAX_FEATURE_ID:,}. Hash it.",
@@ -202,20 +234,39 @@ def _sort_ids(values: Floats32, ids: AnyArray, row_ends: Ints, spans: AnyArray) 
 def _cut_qids(text: bytes, qids: Ints, spans: AnyArray, as_text: int) -> AnyArray:
     if not (spans[:, 1] == as_text).any():
         return qids
-    texts = np.empty(len(qids), dtype=object)
-    texts[:] = [text[a:b].decode("utf-8", "replace") for a, b in spans[:, 2:4].tolist()]
-    return texts
+    return _cut_words(text, spans[:, [0, 2, 3]], "qid")
 
 
 def _cut_items(text: bytes, spans: AnyArray) -> AnyArray | None:
     if not (spans[:, 5] > spans[:, 4]).any():
         return None
-    texts = np.empty(len(spans), dtype=object)
-    texts[:] = [text[a:b].decode("utf-8", "replace") for a, b in spans[:, 4:6].tolist()]
-    return texts
+    return _cut_words(text, spans[:, [0, 4, 5]], "item id")
+
+
+def _cut_words(text: bytes, places: AnyArray, what: str) -> AnyArray:
+    """The words at `places` `[rows, (line, start, stop)]`; rows of one word share it."""
+    known: dict[bytes, str] = {}
+    words: list[str] = []
+    for line, start, stop in places.tolist():
+        token = text[start:stop]
+        word = known.get(token)
+        if word is None:
+            try:
+                word = known[token] = token.decode()
+            except UnicodeDecodeError:  # two ids of another encoding could look alike
+                raise BadLine(
+                    line, f"the {what} {_show(token)!r} is not UTF-8. Convert the file first."
+                ) from None
+        words.append(word)
+    cut = np.empty(len(words), dtype=object)
+    cut[:] = words
+    return cut
 
 
 SLAB = 48 << 20
+MOST_UNPACKED = 32  # times a packed file's size: what room is made for before its rows are seen
+LARGE = 1 << 30  # bytes of a matrix from which it is kept sparse if it is far larger than its text
+FAR_LARGER = 16
 SPARSE_BELOW = 0.25  # share of values written, under which CSR is the smaller and faster form
 SPARSE_FROM = 65  # features; fewer stay dense whatever their density
 
@@ -256,9 +307,15 @@ class SparseSlab:
 
 @dataclass
 class RowStore:
-    """Gathers blocks and gives one matrix, dense or CSR; `expected` is a guess at the rows to come."""
+    """Gathers blocks and gives one matrix, dense or CSR; `expected` is a guess at the rows to come.
+
+    `size` is what the file has in bytes: room is made for no more than a file of it can hold.
+    """
 
     expected: int = 0
+    size: int = 0
+    text: int = 0  # bytes read, unpacked
+    source: str = ""
     slabs: list[DenseSlab | SparseSlab] = field(default_factory=list)
     rows: int = 0
     written: int = 0
@@ -277,7 +334,8 @@ class RowStore:
             return
         last = self.slabs[-1] if self.slabs else None
         if not isinstance(last, DenseSlab) or not last.fits(block, first, width):
-            room = max(block.rows, SLAB // max(1, 4 * width), 0 if self.slabs else self.expected)
+            expected = min(self.expected, MOST_UNPACKED * self.size // max(1, 4 * width))
+            room = max(block.rows, SLAB // max(1, 4 * width), 0 if self.slabs else expected)
             last = DenseSlab(np.zeros((room, width), np.float32), first)
             self.slabs.append(last)
         last.add(block)
@@ -289,8 +347,13 @@ class RowStore:
 
     def assemble(self, width: int, sparse: bool | None) -> Matrix:
         """All rows in one matrix; every slab is let go as soon as it is copied."""
+        cells = self.rows * width
         if sparse is None:
-            sparse = width >= SPARSE_FROM and self.written < SPARSE_BELOW * self.rows * width
+            thin = self.written < SPARSE_BELOW * cells
+            bloated = 4 * cells > max(LARGE, FAR_LARGER * self.text)  # a few bytes a row, and a high id
+            sparse = thin and (width >= SPARSE_FROM or bloated)
+        if not sparse:
+            check_limit("cells", cells, self.source)
         slabs, self.slabs = self.slabs[::-1], []
         only = slabs[0] if len(slabs) == 1 else None
         if not sparse and isinstance(only, DenseSlab) and only.array.shape[1] == width:
@@ -367,9 +430,9 @@ def read_svmlight(
     check_choice("negative_labels", negative_labels, ("error", "zero", "drop"))
     check_choice("repeated_qid", repeated_qid, ("join", "error"))
     words = (missing,) if isinstance(missing, str) else tuple(missing)
-    store = RowStore()
-    blocks: list[Block] = []
     size = path.stat().st_size if path.is_file() else None
+    store = RowStore(size=size or 0, source=str(path))
+    blocks: list[Block] = []
     with show_progress(f"reading {path.name}", size, wanted=progress, rate="bytes") as bar:
         places: list[int] = []  # in the file, after each block
 
@@ -377,10 +440,17 @@ def read_svmlight(
             places.append(place)
             bar.reach(place)
 
-        texts = iterate_blocks(path, BLOCK, advance)
+        def count(texts: Iterable[bytes]) -> Iterator[bytes]:
+            for text in texts:
+                store.text += len(text)
+                yield text
+
+        texts = count(iterate_blocks(path, BLOCK, advance))
         for block in _parse_in_order(path, texts, Rules.of(words, non_finite == "missing")):
             if not blocks:
-                store.expected = int(1.1 * block.rows * path.stat().st_size / max(1, places[0]))
+                store.expected = int(1.1 * block.rows * store.size / max(1, places[0]))
+                if groups is None and block.rows and not block.with_qid.any():
+                    _need_sizes_file(path)  # better now than when all of the file is read
             store.add(block)
             blocks.append(_without_features(block))
     if not store.rows:
@@ -428,14 +498,20 @@ def _skip_mark(texts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _without_features(block: Block) -> Block:
-    nothing = block.values[:0].copy()
-    return replace(block, values=nothing, ids=block.ids[:0].copy(), labels=block.labels.copy())
+    return replace(
+        block,
+        values=block.values[:0].copy(),
+        ids=block.ids[:0].copy(),
+        row_ends=block.row_ends[:0].copy(),
+        labels=block.labels.copy(),
+    )
 
 
 def _fix_width(path: Path, store: RowStore, wanted: int | None, names: Sequence[str] | None) -> int:
     width = store.width
     if wanted is None:
         wanted = width if names is None else len(names)
+    check_limit("feature", wanted, f"{path}: n_features")
     if names is not None and len(names) != wanted:
         raise BadInput(f"feature_names must name all {wanted} features. Got {len(names)} names.")
     if wanted < width:
@@ -452,31 +528,55 @@ def _find_qids(
     with_qid = np.concatenate([block.with_qid for block in blocks])
     if groups is None and with_qid.all():
         if any(block.qids.dtype == object for block in blocks):
-            return np.concatenate([block.qids.astype(str).astype(object) for block in blocks])
+            return np.concatenate([_as_words(block.qids) for block in blocks])
         return np.concatenate([block.qids for block in blocks])
     if groups is None and with_qid.any():
         row = int(np.flatnonzero(~with_qid)[0])
         raise BadFile(path, "has no qid, while other lines have one.", line=int(lines[row]))
     if groups is None:
-        groups = find_sizes_file(path)
-        if groups is None:
-            raise BadFile(
-                path,
-                "has no qid, and no .query or .group file lies beside it. Write the number of rows of each "
-                f"query, in order and one a line, into {plain_name(path)}.query, or pass {option('groups')} "
-                "with the numbers.",
-            )
-    where = groups if isinstance(groups, str | Path) else None
-    sizes = (
-        _read_sizes(Path(groups)) if isinstance(groups, str | Path) else np.asarray(groups, dtype=np.int64)
-    )
-    if sizes.sum() != len(lines) or (sizes < 0).any():
+        groups = _need_sizes_file(path)
+    rows = f"{path.name} has {len(lines):,}"
+    where = Path(groups) if isinstance(groups, str | Path) else None
+    sizes = _as_sizes(groups, path) if where is None else _read_sizes(where, len(lines), rows)
+    odd = bool(((sizes < 0) | (sizes > len(lines))).any())
+    total = sum(sizes.tolist()) if odd else int(sizes.sum())  # int64 could overflow
+    if odd or total != len(lines):
         raise BadFile(
-            where or path,
-            f"the sizes of {len(sizes):,} queries add up to {int(sizes.sum()):,} rows, but {path.name} has "
-            f"{len(lines):,}.",
+            where or path, f"the sizes of {len(sizes):,} queries add up to {total:,} rows, but {rows}."
         )
     return np.repeat(np.arange(1, len(sizes) + 1), sizes)
+
+
+def _as_words(qids: AnyArray) -> AnyArray:
+    if qids.dtype == object:
+        return qids
+    words = np.empty(len(qids), dtype=object)
+    words[:] = list(map(str, qids.tolist()))
+    return words
+
+
+def _need_sizes_file(path: Path) -> Path:
+    found = find_sizes_file(path)
+    if found is None:
+        raise BadFile(
+            path,
+            "has no qid, and no .query or .group file lies beside it. Write the number of rows of each "
+            f"query, in order and one a line, into {plain_name(path)}.query, or pass {option('groups')} "
+            "with the numbers.",
+        )
+    return found
+
+
+def _as_sizes(groups: Any, path: Path) -> Ints:
+    """Sizes that a caller gave: whole numbers."""
+    given = np.asarray(groups)
+    whole = given.ndim == 1 and (given.dtype.kind in "iu" or not given.size)
+    if not whole or (given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max):
+        raise BadInput(
+            f"groups must be the number of rows of each query of {path.name}, whole numbers. Got "
+            f"{given.dtype} values of shape {given.shape}."
+        )
+    return given.astype(np.int64)
 
 
 def find_sizes_file(path: Path) -> Path | None:
@@ -486,18 +586,30 @@ def find_sizes_file(path: Path) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def _read_sizes(path: Path) -> Ints:
-    text = b"".join(iterate_blocks(path, BLOCK))
-    sizes = []
-    for line, word in enumerate(text.splitlines(), 1):
-        if not word.strip():
-            continue
-        if not word.strip().isdigit():
-            raise BadFile(
-                path, f"expected the number of rows of a query, found {word.decode()!r}.", line=line
-            )
-        sizes.append(int(word))
-    return np.array(sizes, dtype=np.int64)
+def _read_sizes(path: Path, most: int, rows: str) -> Ints:
+    """One size a line, none larger than all rows (`most`; `rows` says how many they are)."""
+    sizes: list[Ints] = []
+    line = 0
+    for place, block in enumerate(iterate_blocks(path, BLOCK)):
+        found: list[int] = []
+        text = block.removeprefix(b"\xef\xbb\xbf") if place == 0 else block
+        for written in text.split(b"\n")[:-1]:
+            line += 1
+            for word in written.split(b"\r"):
+                word = word.strip()
+                if not word:
+                    continue
+                if not word.isdigit():
+                    raise BadFile(
+                        path, f"expected the number of rows of a query, found {_show(word)!r}.", line=line
+                    )
+                digits = word.lstrip(b"0")
+                size = int(digits or b"0") if len(digits) < MOST_DIGITS else most + 1
+                if size > most:
+                    raise BadFile(path, f"a query of {_show(word)} rows is too large: {rows}.", line=line)
+                found.append(size)
+        sizes.append(np.array(found, dtype=np.int64))
+    return np.concatenate(sizes) if sizes else np.empty(0, dtype=np.int64)
 
 
 def _find_items(blocks: list[Block]) -> AnyArray | None:

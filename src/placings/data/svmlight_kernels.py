@@ -21,6 +21,7 @@ ROWS, VALUES, LINES, HARD, ERROR, ERROR_AT, MIN_ID, MAX_ID, UNORDERED, INFO_SIZE
 QID_NONE, QID_WHOLE, QID_TEXT = range(3)
 
 MAX_FEATURE_ID = 2**31 - 2
+TENTH_OF_LOWEST = -(2**63 // 10)
 POWERS = np.array([float(f"1e{exponent}") for exponent in range(-330, 309)])
 
 # how a scanned number may be used
@@ -176,16 +177,18 @@ def scan_qid(text: AnyArray, start: int, stop: int) -> tuple[np.int64, int]:
     negative = text[at] == 45
     if negative:
         at += 1
-    if at == stop or stop - at > 18 or (text[at] == 48 and (stop - at > 1 or negative)):
+    if at == stop or stop - at > 19 or (text[at] == 48 and (stop - at > 1 or negative)):
         return np.int64(0), QID_TEXT
-    number = np.int64(0)
+    number = np.int64(0)  # counted downwards: int64 reaches one further below zero than above
     while at < stop:
         digit = np.int64(text[at]) - 48
         if digit < 0 or digit > 9:
             return np.int64(0), QID_TEXT
-        number = number * 10 + digit
+        if number < TENTH_OF_LOWEST or (number == TENTH_OF_LOWEST and digit > (8 if negative else 7)):
+            return np.int64(0), QID_TEXT
+        number = number * 10 - digit
         at += 1
-    return (-number if negative else number), QID_WHOLE
+    return (number if negative else -number), QID_WHOLE
 
 
 @compiled
@@ -194,6 +197,7 @@ def parse_block(
     powers: AnyArray,
     words: AnyArray,
     word_ends: AnyArray,
+    most: int,
     values: AnyArray,
     columns: AnyArray,
     row_ends: AnyArray,
@@ -205,6 +209,7 @@ def parse_block(
 ) -> None:
     """Parse whole lines into the arrays given; see the names above for what `info` says.
 
+    `most` is the highest feature id that is let through, `MAX_FEATURE_ID` or less.
     `spans[row]` is line, qid kind, qid start, qid end, item start, item end. `hard[i]` is the place in
     `values` (−1: the row's label), token start, token end, row.
     """
@@ -278,7 +283,7 @@ def parse_block(
                 error = BAD_PAIR
                 at = start
                 break
-            if number > MAX_FEATURE_ID:
+            if number > most:
                 error = BIG_ID
                 at = start
                 break

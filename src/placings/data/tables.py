@@ -27,11 +27,15 @@ from placings.core import (
     check_file,
     find_compression,
     option,
+    parse_json,
     plain_name,
     write_atomically,
 )
 from placings.data.checks import check_position
+from placings.data.csv_text import CheckedText, check_csv, is_plain
+from placings.data.ids import as_whole, settle_ids
 from placings.data.ranking import PER_ROW, RankingData
+from placings.data.seals import READ, WRITE, check_seal, seal_parquet
 from placings.data.splits import UNITS
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 METADATA_KEY = b"placings"
 SINGLE_PARTS = ("qid", "label", "item", "position", "weight", "propensity", "time")
+PEOPLE = ("user_id", "userid", "customer_id", "visitor_id", "account_id")
 GUESSES: dict[str, tuple[str, ...]] = {  # lower case, in order of preference; - and space count as _
     "qid": (
         "qid", "query_id", "queryid", "search_id", "searchid", "srch_id", "event", "event_id", "request_id",
@@ -73,7 +78,7 @@ LEAKS: dict[str, tuple[str, ...]] = {
         "label", "labels", "relevance", "relevance_label", "rel", "grade", "judgment", "judgement", "target",
     ),
     "an id": (
-        *GUESSES["qid"], *GUESSES["item"], "user_id", "userid", "customer_id", "visitor_id", "account_id",
+        *GUESSES["qid"], *GUESSES["item"], *PEOPLE,
         "device_id", "row_id",
     ),
     "a time": (
@@ -324,7 +329,7 @@ def _read_recorded(schema: pa.Schema) -> dict[str, Any]:
     if entry is None:
         return {}
     try:
-        recorded = json.loads(entry)
+        recorded = parse_json(entry)
     except ValueError:
         return {}
     return recorded if isinstance(recorded, dict) and recorded.get("version") == 1 else {}
@@ -392,9 +397,9 @@ def assemble_batches(
     data = RankingData.from_arrays(
         _stack(blocks) if roles.sparse else X,
         labels,
-        _as_id_array(columns[roles.qid], "qid", roles.qid, source),
+        as_id_array(columns[roles.qid], "qid", roles.qid, source),
         feature_names=roles.features,
-        items=None if roles.item is None else _as_id_array(columns[roles.item], "item", roles.item, source),
+        items=None if roles.item is None else as_id_array(columns[roles.item], "item", roles.item, source),
         segments=segments,
         **{part: _as_part(columns, getattr(roles, part), part, source) for part in PER_ROW},
     )
@@ -498,7 +503,7 @@ def _as_labels(column: pa.Array, name: str, start: int, source: str) -> AnyArray
     return labels
 
 
-def _as_id_array(column: pa.ChunkedArray, part: str, name: str, source: str) -> AnyArray:
+def as_id_array(column: pa.ChunkedArray, part: str, name: str, source: str) -> AnyArray:
     """Ids as numbers or strings, none of them missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -513,7 +518,7 @@ def _as_id_array(column: pa.ChunkedArray, part: str, name: str, source: str) -> 
     if pa.types.is_decimal(column.type):  # how Spark and Snowflake write whole numbers
         try:
             return np.asarray(column.cast(pa.int64()).to_numpy())
-        except pa.ArrowInvalid:
+        except pa.ArrowInvalid:  # a fraction, or beyond int64
             return _as_texts(column.cast(pa.string()), name, source)
     if holds_numbers(column.type):
         return np.asarray(column.to_numpy())
@@ -557,10 +562,10 @@ def _as_texts(column: pa.ChunkedArray, name: str, source: str) -> AnyArray:
 
     try:
         texts = column.cast(pa.large_string())
+        texts.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise BadInput(
-            f"{source}: column {name!r} must be numbers or text. Got a column of {column.type}."
-        ) from error
+        odd = "that is not UTF-8" if "UTF8" in str(error) else f"of {column.type}"
+        raise BadInput(f"{source}: column {name!r} must be numbers or text. Got a column {odd}.") from error
     coded = pa.chunked_array([texts]) if isinstance(texts, pa.Array) else texts
     coded = pa.concat_arrays(coded.chunks).dictionary_encode()
     distinct = np.empty(len(coded.dictionary) + 1, dtype=object)
@@ -763,6 +768,8 @@ def read_parquet(path: str | PathLike[str], **columns: Any) -> RankingData:
     files = _list_parquet(path)
     arguments = {"source": str(path)} | columns
     with _told_as_bad_file(path):
+        for file in files:
+            check_seal(file)
         facts = [pq.read_metadata(file) for file in files]
         rows = sum(fact.num_rows for fact in facts)
         if rows == 0:
@@ -789,27 +796,120 @@ def read_csv(
     The delimiter is a tab for .tsv, else the one of `, tab ; |` that the header holds most often. Fields
     equal to one of `missing` are missing values, also in text columns.
     """
-    import pyarrow.csv as csv
 
     path = Path(path)
     check_file(path)
     if path.stat().st_size == 0:
         raise EmptyFile(path, "is empty. A header line and at least one row are needed.")
     with _told_as_bad_file(path):
-        delimiter = delimiter or find_delimiter(path)
         nulls = [missing] if isinstance(missing, str) else list(missing)
-        convert = csv.ConvertOptions(null_values=nulls, strings_can_be_null=True)
-        parse = csv.ParseOptions(delimiter=delimiter)
-        try:
-            with open_stream(path) as stream:
-                table = csv.read_csv(stream, parse_options=parse, convert_options=convert)
-        except ValueError as error:
-            with open_stream(path) as stream:  # one thread counts rows, so its message says which one
-                csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
-            raise error
-    if table.num_rows == 0:
+        ids = [str(columns[part]) for part in ("qid", "item") if columns.get(part)]
+        read = read_csv_table(path, delimiter or find_delimiter(path), nulls, ids)
+    if read.table.num_rows == 0:
         raise EmptyFile(path, "has a header but no rows.")
-    return from_table(table, source=str(path), **columns)
+    arguments = {"source": str(path)} | columns
+    roles, said = _find_roles(read.table.schema, **arguments)
+    ids = [roles.qid, *([roles.item] if roles.item else []), *roles.segments.values()]
+    table = read.with_ids(ids).select(roles.columns)
+    batches = table.to_batches(max_chunksize=BATCH_ROWS)
+    return assemble_batches(batches, table.num_rows, roles, said, arguments["source"])
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A CSV file with the types that its values suggest; what may be ids is kept as written too."""
+
+    table: pa.Table
+    written: Mapping[str, pa.ChunkedArray]
+
+    def with_ids(self, names: Iterable[str]) -> pa.Table:
+        """The table with these columns as ids: Arrow reads 007 and 0x10 as numbers, and rounds long ones."""
+        table = self.table
+        for name in names:
+            if name in self.written:
+                place = table.schema.get_field_index(name)
+                table = table.set_column(place, name, settle_ids(self.written[name]))
+        return table
+
+
+def read_csv_table(
+    path: Path, delimiter: str, nulls: Sequence[str] | None = None, ids: Sequence[str] = ()
+) -> CsvTable:
+    """Read CSV whole; columns called `ids`, or as ids usually are, are read as text and typed afterwards."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    parse = csv.ParseOptions(delimiter=delimiter)
+    usual = {*GUESSES["qid"], *GUESSES["item"], *PEOPLE}
+    with open_stream(path) as stream, csv.open_csv(stream, parse_options=parse) as opened:
+        names = [name for name in opened.schema.names if name in ids or _plain(name) in usual]
+    given: dict[str, Any] = {} if nulls is None else {"null_values": nulls}
+    given["strings_can_be_null"] = nulls is not None
+    convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **given)
+    table = read_checked_csv(path, delimiter, convert)
+    written = {name: table.column(name) for name in names if table.column_names.count(name) == 1}
+    for name, texts in written.items():
+        table = table.set_column(table.schema.get_field_index(name), name, _infer_type(texts, given))
+    return CsvTable(table, written)
+
+
+def _infer_type(texts: pa.ChunkedArray, given: Mapping[str, Any]) -> pa.ChunkedArray:
+    """A column of text with the type that Arrow gives it where nobody asks for text."""
+    import pyarrow as pa
+
+    if pa.types.is_string(_read_again(texts.slice(0, 100), given).type):
+        return texts
+    whole = as_whole(texts)
+    return _read_again(texts, given) if whole is None else whole
+
+
+def _read_again(texts: pa.ChunkedArray, given: Mapping[str, Any]) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    missing = next(iter(given.get("null_values", ())), "")
+    table = pa.table({"text": texts.fill_null(missing), "row": pa.nulls(len(texts), pa.int8())})
+    out = pa.BufferOutputStream()
+    csv.write_csv(table, out)
+    convert = csv.ConvertOptions(include_columns=["text"], **given)
+    options = csv.ParseOptions(newlines_in_values=True)
+    return csv.read_csv(pa.py_buffer(out.getvalue()), None, options, convert).column("text")
+
+
+def read_checked_csv(path: Path, delimiter: str, convert: Any = None) -> pa.Table:
+    """A CSV file as Arrow reads it; refused are open quotes, what is not UTF-8, and what unpacks too far."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    plain = is_plain(path)
+    if find_compression(path) is not None:
+        check_csv(path, delimiter)  # what unpacks too far is refused before its table fills the memory
+
+    def read_once(threads: bool, breaks: bool) -> tuple[pa.Table, CheckedText]:
+        text = CheckedText(path, delimiter)
+        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=breaks)
+        try:
+            with open_stream(path) if plain else pa.PythonFile(text, "r") as stream:
+                return csv.read_csv(stream, csv.ReadOptions(use_threads=threads), parse, convert), text
+        except (pa.ArrowException, BadFile, ValueError, OSError):
+            if text.problem is not None:
+                raise text.problem from None
+            if text.breaks and not breaks:
+                return None, text
+            raise
+
+    with _told_as_bad_file(path):
+        try:
+            table, text = read_once(threads=True, breaks=False)
+            if text.breaks:  # it cut the blocks without a look at quotes
+                table, _ = read_once(threads=True, breaks=True)
+        except BadFile:
+            raise
+        except ValueError:
+            check_csv(path, delimiter)  # Arrow stops reading at its first error
+            read_once(threads=False, breaks=True)  # one thread counts rows, so its message says which one
+            raise
+    return table
 
 
 def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
@@ -819,10 +919,12 @@ def write_parquet(data: RankingData, path: str | PathLike[str]) -> None:
     path = Path(path)
     batches = make_batches(data, name_columns(data))
     first = next(batches)
-    with write_atomically(path) as temporary, pq.ParquetWriter(temporary, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in batches:
-            writer.write_batch(batch)
+    with write_atomically(path) as temporary:
+        with pq.ParquetWriter(temporary, first.schema, **WRITE) as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+        seal_parquet(temporary)
 
 
 def _find_roles(
@@ -885,14 +987,14 @@ def _read_batches(files: Sequence[Path], roles: Roles) -> Iterator[pa.RecordBatc
     import pyarrow.parquet as pq
 
     for file in files:
-        with pq.ParquetFile(file, pre_buffer=False) as opened:  # buffering ahead holds whole row groups
+        with pq.ParquetFile(file, pre_buffer=False, **READ) as opened:  # buffering holds whole row groups
             yield from opened.iter_batches(BATCH_ROWS, columns=roles.columns)
 
 
 def find_delimiter(path: Path) -> str:
     if plain_name(path).lower().endswith((".tsv", ".tab")):
         return "\t"
-    with open_stream(path) as stream:
+    with _told_as_bad_file(path), open_stream(path) as stream:
         head = stream.read(1 << 16).split(b"\n", 1)[0]
     header = re.sub(r'"[^"]*"', "", head.decode("utf-8", "replace"))
     return max(",\t;|", key=header.count)  # a header of one column has none of them: the comma wins

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,6 +29,10 @@ from placings.core import (
 from placings.data.ranking import RankingData
 
 LARGEST = float(np.finfo(np.float32).max)
+MARK = b"\xef\xbb\xbf"  # the byte order mark that some exports put first
+OTHER_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+WHITESPACE = " \t\n\r\x0b\x0c"
+MOST_DIGITS = 18  # of a rank
 Listing = list[tuple[int, str, float]]  # rank, document, score
 
 
@@ -122,12 +127,10 @@ def _read_run(path: Path) -> dict[str, Listing]:
     seen: set[tuple[str, str]] = set()
     for line, words in _read_lines(path, "qid Q0 docid rank score tag", (5, 6)):
         qid, _, document, place, text = words[:5]
-        try:
-            rank = int(place)
-        except ValueError:
-            raise BadFile(
-                path, f"the rank is {place!r}, not a whole number. Mend the line.", line=line
-            ) from None
+        plain = place.isdigit() and place.isascii() and len(place) <= MOST_DIGITS
+        if not plain and not _is_signed(place):
+            raise BadFile(path, f"the rank is {place[:40]!r}, not a whole number. Mend the line.", line=line)
+        rank = int(place)
         score = _as_number(path, line, text, "the score")
         if (qid, document) in seen:
             raise BadFile(path, f"query {qid!r} lists {document!r} twice. Keep one of the lines.", line=line)
@@ -140,14 +143,8 @@ def _read_lines(path: Path, layout: str, counts: tuple[int, ...]) -> Iterator[tu
     line = 0
     found = False
     for block in iterate_blocks(path, 1 << 22):
-        for raw in block.split(b"\n")[:-1]:  # a block ends in a newline
+        for words in _split_lines(path, block.removeprefix(MARK) if line == 0 else block, line):
             line += 1
-            try:
-                words = raw.decode().split()
-            except UnicodeDecodeError:
-                raise BadFile(
-                    path, f"{raw[:40]!r} is not UTF-8. Convert the file first.", line=line
-                ) from None
             if not words:
                 continue
             if len(words) not in counts:
@@ -159,14 +156,35 @@ def _read_lines(path: Path, layout: str, counts: tuple[int, ...]) -> Iterator[tu
         raise EmptyFile(path, f"has no lines. Each line is '{layout}'.")
 
 
+def _split_lines(path: Path, block: bytes, before: int) -> Iterator[list[str]]:
+    """The words of each line; spaces are those of ASCII, as for trec_eval: others are part of an id."""
+    try:
+        text = block.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and OTHER_SPACES.search(text) is None:
+        yield from (line.split() for line in text.split("\n")[:-1])  # a block ends in a newline
+        return
+    for line, raw in enumerate(block.split(b"\n")[:-1], before + 1):
+        try:
+            yield [word.decode() for word in raw.split()]
+        except UnicodeDecodeError:
+            raise BadFile(path, f"{raw[:40]!r} is not UTF-8. Convert the file first.", line=line) from None
+
+
 def _as_number(path: Path, line: int, text: str, what: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if text.isascii() and "_" not in text else math.nan  # as only Python reads them
     except ValueError:
         value = math.nan
     if not abs(value) <= LARGEST:
-        raise BadFile(path, f"{what} is {text!r}, not a finite float32. Mend the line.", line=line)
+        raise BadFile(path, f"{what} is {text[:40]!r}, not a finite float32. Mend the line.", line=line)
     return value
+
+
+def _is_signed(word: str) -> bool:
+    digits = word[1:]
+    return word[0] in "+-" and word.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
 
 
 def _order_rows(rows: Listing) -> bool:
@@ -233,7 +251,7 @@ def _build(
 
 def _as_word(value: Any, what: str) -> str:
     word = str(value)
-    if not word or len(word.split()) != 1 or word != word.strip():
+    if not word or any(space in word for space in WHITESPACE):
         raise BadInput(f"a run separates its columns by spaces, so {what} must hold none. Got {word!r}.")
     return word
 

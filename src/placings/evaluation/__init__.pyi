@@ -7,6 +7,7 @@ from .explanation import explain as explain
 from .importance import Importance as Importance
 from .importance import permute_importance as permute_importance
 from .importance import rank_importance as rank_importance
+from .runs import FILE as FILE
 from .runs import OtherRun as OtherRun
 from .runs import RunFolder as RunFolder
 from .runs import fingerprint as fingerprint

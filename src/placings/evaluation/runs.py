@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, MissingExtra, plain_value, write_text
+from placings.core import AnyArray, BadFile, BadInput, MissingExtra, plain_value, read_json, write_text
 from placings.data import RankingData
 
 FORMAT = 1
@@ -184,12 +184,9 @@ def start_run(
 def read_run(folder: str | Path) -> RunFolder:
     """A run's folder as it was left."""
     file = Path(folder) / FILE
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadFile(file, "no such file, so the folder holds no run.") from None
-    except ValueError as error:
-        raise BadFile(file, f"is not JSON: {error}.") from None
+    if not file.exists():
+        raise BadFile(file, "no such file, so the folder holds no run.")
+    facts = read_json(file)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise BadFile(file, f"must be a run of format {FORMAT}. Written by another version of placings?")
     return RunFolder(Path(folder), facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 
 from placings.core import AnyArray, BadFile, Floats, Ints, check_file, iterate_blocks, plain_name
-from placings.data import GUESSES, RankingData, find_format, find_roles, number_ids
+from placings.data import (
+    GUESSES,
+    CsvTable,
+    RankingData,
+    as_id_array,
+    as_ids,
+    check_seal,
+    find_delimiter,
+    find_format,
+    find_roles,
+    number_ids,
+    read_csv_table,
+)
 
 SCORE_NAMES = ("score", "scores", "prediction", "predictions", "predicted", "y_pred")
 
@@ -81,23 +93,32 @@ def read_scores(path: str | Path) -> ScoreFile:
     if not table:
         return ScoreFile(path, _read_lines(path))
     read = _read_table(path)
-    names = list(read.column_names)
-    columns = {column: read.column(column).to_numpy() for column in names}
+    names = list(read.table.column_names)
+    if len(set(names)) < len(names):
+        raise BadFile(path, f"has two columns of one name. It has {', '.join(map(repr, names))}.")
     lowered = {column.lower(): column for column in reversed(names)}
     chosen = next((lowered[word] for word in SCORE_NAMES if word in lowered), None)
     qid = next((lowered[word] for word in GUESSES["qid"] if word in lowered), None)
     item = next((lowered[word] for word in GUESSES["item"] if word in lowered), None)
     if chosen is None:
-        numeric = [each for each in names if each not in (qid, item) and columns[each].dtype.kind in "fiu"]
+        numeric = [each for each in names if each not in (qid, item) and _is_number(read.table, each)]
         if len(numeric) != 1:
             raise BadFile(path, f"must have a column called score. It has {', '.join(map(repr, names))}.")
         chosen = numeric[0]
     try:
-        scores = np.asarray(columns[chosen], dtype=np.float64)
-    except (TypeError, ValueError):
+        scores = np.asarray(read.table.column(chosen).to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError, NotImplementedError):
         raise BadFile(path, f"its column {chosen!r} must hold numbers only.") from None
-    ids = [None if column is None else as_text(columns[column]) for column in (qid, item)]
-    return ScoreFile(path, scores, *ids)
+    named = {"qid": qid, "item": item}
+    ids = {p: None if name is None else _read_ids(read, p, name, path) for p, name in named.items()}
+    return ScoreFile(path, scores, **ids)
+
+
+def _is_number(table: Any, name: str) -> bool:
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def stands_together(path: str | Path, options: Mapping[str, Any]) -> bool:
@@ -105,18 +126,24 @@ def stands_together(path: str | Path, options: Mapping[str, Any]) -> bool:
     path = Path(path)
     if path.is_dir() or find_format(path) not in ("csv", "parquet"):
         return True
-    table = _read_table(path)
+    read = _read_table(path, [str(options[part]) for part in ("qid", "item") if options.get(part)])
     named = {part: options.get(part) for part in ("qid", "label")}
-    roles, _ = find_roles(table.schema, named, None, None, str(path))
-    codes, _ = number_ids(as_text(table.column(roles.qid).to_numpy()))
+    roles, _ = find_roles(read.table.schema, named, None, None, str(path))
+    codes, _ = number_ids(_read_ids(read, "qid", roles.qid, path))
     return bool((np.diff(codes) >= 0).all())
 
 
 def as_text(ids: AnyArray) -> AnyArray:
     """Ids as text, so that 7 in one file is "7" in another."""
     texts = np.empty(len(ids), dtype=object)
-    texts[:] = [str(int(each)) if isinstance(each, float) else str(each) for each in ids.tolist()]
+    texts[:] = [str(each) for each in ids.tolist()]
     return texts
+
+
+def _read_ids(read: CsvTable, part: str, name: str, path: Path) -> AnyArray:
+    """A table's column of ids as text; missing ones, fractions and rounded ones are refused."""
+    column = read.with_ids([name]).column(name)
+    return as_text(as_ids(as_id_array(column, part, name, str(path)), f"{path}: {part}"))
 
 
 def _number_together(ours: AnyArray, theirs: AnyArray) -> tuple[Ints, Ints]:
@@ -125,31 +152,40 @@ def _number_together(ours: AnyArray, theirs: AnyArray) -> tuple[Ints, Ints]:
 
 
 def _read_lines(path: Path) -> Floats:
-    text = b"".join(iterate_blocks(path, 1 << 20)).decode("utf-8", "replace").lstrip("\ufeff")
-    lines = text.splitlines()
-    while lines and not lines[-1].strip():
-        lines.pop()
+    scores: list[float] = []
+    blank = 0  # lines since the last score: only the file's end may be blank
+    for place, block in enumerate(iterate_blocks(path, 1 << 20)):
+        lines = (block.removeprefix(b"\xef\xbb\xbf") if place == 0 else block).split(b"\n")[:-1]
+        for line in lines:
+            score = _as_score(line)
+            if score is None and not line.strip():
+                blank += 1
+                continue
+            if score is None or blank:
+                number = len(scores) + 1
+                shown = (b"" if blank else line)[:40].decode("utf-8", "replace")
+                raise BadFile(path, f"{shown!r} is not a number.", line=number)
+            scores.append(score)
+    return np.array(scores, dtype=np.float64)
+
+
+def _as_score(line: bytes) -> float | None:
+    if b"_" in line or not line.isascii():  # digits that only Python takes
+        return None
     try:
-        return np.array(lines, dtype=np.float64) if lines else np.empty(0)
+        return float(line)
     except ValueError:
-        for number, line in enumerate(lines, 1):
-            try:
-                float(line)
-            except ValueError:
-                raise BadFile(path, f"{line[:40]!r} is not a number.", line=number) from None
-        raise
+        return None
 
 
-def _read_table(path: Path) -> Any:
+def _read_table(path: Path, ids: Sequence[str] = ()) -> CsvTable:
     import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    from placings.data import find_delimiter, open_stream
+    from pyarrow import parquet
 
     try:
         if find_format(path) == "parquet":
-            return parquet.read_table(path)
-        with open_stream(path) as stream:
-            return csv.read_csv(stream, parse_options=csv.ParseOptions(delimiter=find_delimiter(path)))
-    except pa.ArrowException as error:
+            check_seal(path)
+            return CsvTable(parquet.read_table(path, page_checksum_verification=True), {})
+        return read_csv_table(path, find_delimiter(path), ids=ids)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise BadFile(path, f"cannot be read: {' '.join(str(error).split())}.") from error

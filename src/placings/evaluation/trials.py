@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placings.core import BadInput, Floats, PlacingsError, PlacingsWarning, count_threads
+from placings.core import BadInput, Floats, PlacingsError, PlacingsWarning, count_threads, escape_line
 from placings.data import RankingData, find_clusters, load_arrays, save_arrays
 from placings.evaluation.spaces import apply_values
 from placings.metrics import measure
@@ -275,4 +275,7 @@ if __name__ == "__main__":
     try:
         serve_trials(Path(sys.argv[1]))
     except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(1)
+    except Exception as error:  # one line: the process that waits says what it was doing
+        print(escape_line(f"a worker ended: {describe_error(error)}"), file=sys.stderr, flush=True)
         os._exit(1)

@@ -19,6 +19,7 @@ from placings.core import (
     PlacingsError,
     UnknownName,
     check_count,
+    check_limit,
     show_progress,
     write_text,
 )
@@ -409,6 +410,7 @@ def _check(
         check_count("trials", trials, least=1)
     check_count("folds", folds, least=2)
     check_count("workers", workers, least=1)
+    check_limit("jobs", workers, "workers")
 
 
 def _count_wanted(trials: int | None, method: str, space: Space, timeout: float | None) -> int:

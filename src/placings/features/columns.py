@@ -8,7 +8,17 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Ints, PlacingsError, as_utc, fold_text
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Bools,
+    Floats,
+    Ints,
+    PlacingsError,
+    as_utc,
+    find_limit,
+    fold_text,
+)
 from placings.data import as_ids
 from placings.logs import SEARCH_ID
 
@@ -117,7 +127,8 @@ class Rows:
     """A table as features read it. Nothing of the table is changed; what was read is kept until it goes.
 
     A column that is not there is one without a value: numbers are NaN, texts "", times NaT. Rows without a
-    `search_id` column are one list. Numbers that are not finite count as missing.
+    `search_id` column are one list. Numbers that are not finite count as missing. Of a text the first 512
+    characters count (the limit `text`), in a table as in a live request.
 
     >>> rows = Rows({"query": ["Köln", "Köln"], "lat": [50.9, None]})
     >>> rows.count, rows.floats("lat"), rows.texts("query", fold=True).values
@@ -165,8 +176,12 @@ class Rows:
         return self.remember(("floats", column), lambda: self._read_floats(column))
 
     def texts(self, column: str, fold: bool = False) -> Texts:
-        """The column as texts, folded on request."""
+        """The column as texts, cut at the limit `text`, folded on request."""
         return self.remember(("texts", column, fold), lambda: self._read_texts(column, fold))
+
+    def whole_texts(self, column: str) -> Texts:
+        """The column as texts of any length: names of groups, which two long texts must not share."""
+        return self.remember(("whole texts", column), lambda: self._read_values(column, None))
 
     def times(self, column: str) -> Times:
         """The column as UTC times without a zone, to the microsecond; NaT where missing."""
@@ -200,6 +215,9 @@ class Rows:
             plain = self.texts(column)
             codes, values = number_values([fold_text(text) for text in plain.values])
             return Texts(codes[plain.codes], values)
+        return self._read_values(column, find_limit("text"))
+
+    def _read_values(self, column: str, most: int | None) -> Texts:
         if column not in self._columns:
             return Texts(np.zeros(self.count, dtype=np.int64), [""] if self.count else [])
         try:
@@ -208,7 +226,7 @@ class Rows:
             raise BadInput(
                 f"column {column!r} must be text. Got lists or objects. Write one text a row."
             ) from error
-        again, texts = number_values([_as_text(value) for value in values])
+        again, texts = number_values([_as_text(value)[:most] for value in values])
         return Texts(again[codes] if len(codes) else codes, texts)
 
     def _read_times(self, column: str) -> Times:
@@ -220,7 +238,11 @@ class Rows:
         array = np.asarray(given) if hasattr(given, "dtype") and not _is_arrow(given) else None
         if array is not None and array.dtype.kind == "M":
             return array.astype("datetime64[us]")
-        codes, values = number_values(_listed(given))
+        listed = _listed(given)
+        nested = next((value for value in listed if isinstance(value, list | tuple | dict)), None)
+        if nested is not None:
+            raise _bad_time(nested, column)
+        codes, values = number_values(listed)
         times = np.array([_as_time(value, column) for value in values], dtype="datetime64[us]")
         return times[codes]
 
@@ -336,7 +358,10 @@ def _as_numbers(column: Any, name: str) -> Floats:
                 "Turn it into a number, or into None where it is missing."
             )
         if _is_known(value):
-            numbers[row] = float(value)
+            try:
+                numbers[row] = float(value)
+            except OverflowError:  # a whole number beyond float64 counts as one that is not finite
+                numbers[row] = np.inf
     return numbers
 
 
@@ -347,7 +372,7 @@ def _as_time(value: Any, name: str) -> np.datetime64:
         return np.array([value], dtype="datetime64[us]")[0]  # type: ignore[no-any-return]
     try:
         return np.datetime64(as_utc(value), "us")
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise _bad_time(value, name) from error
 
 

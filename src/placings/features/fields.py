@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from placings.core import KEPT, Floats, fold_text, give_spellings
+from placings.core import KEPT, Floats, find_limit, fold_text, give_spellings, remember_short
 from placings.features.columns import Rows
 from placings.features.spec import Feature, FeatureKind, check_measures
 
@@ -96,7 +95,7 @@ class QueryCover(Feature):
         combined = rows.combine(*self.columns)
         cover, left = [], []
         for query, name, *others in zip(*combined.columns, strict=True):
-            words, known = _split(query), _spell_words(name)
+            words, known = _spell_query(query), _spell_words(name)
             if not words or not known:
                 cover.append(np.nan)
                 left.append(np.nan)
@@ -132,26 +131,29 @@ def _match_core(query: str, name: str, field: str) -> float:
 
 
 def _match(query: str, name: str, field: str, only_left: bool) -> float:
-    words, known, beside = _split(query), _spell_words(name), _spell_words(field)
+    words, known, beside = _spell_query(query), _spell_words(name), _spell_words(field)
     if not words or not known or not beside:
         return np.nan
     if only_left:
-        words = [word for word in words if not _begins(word, known)]
+        words = tuple(word for word in words if not _begins(word, known))
     return sum(_begins(word, beside) for word in words) / len(words) if words else np.nan
 
 
-def _split(query: str) -> list[str]:
-    return fold_text(query).split()
+@remember_short(KEPT)
+def _spell_query(query: str) -> tuple[tuple[str, ...], ...]:
+    """The first words of a query, each in all its spellings, with a blank before each."""
+    words = fold_text(query).split()[: find_limit("words")]
+    return tuple((f" {word}", *(f" {each}" for each in give_spellings(word)[1:])) for word in words)
 
 
-@lru_cache(maxsize=KEPT)
+@remember_short(KEPT)
 def _spell_words(text: str) -> str:
     """All words of all spellings, with a blank before each."""
     return "".join(f" {spelling}" for spelling in give_spellings(text, bare=True))
 
 
-def _begins(word: str, padded: str) -> bool:
-    return f" {word}" in padded or any(f" {each}" in padded for each in give_spellings(word)[1:])
+def _begins(spellings: tuple[str, ...], padded: str) -> bool:
+    return spellings[0] in padded or (len(spellings) > 1 and any(each in padded for each in spellings[1:]))
 
 
 def _leave(text: str, words: frozenset[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.core import Bools, Floats, Ints, give_spellings, need_library
+from placings.core import Bools, Floats, Ints, find_limit, give_spellings, need_library
 from placings.features.columns import Rows
 from placings.features.spec import Feature, FeatureKind, check_measures
 
@@ -25,7 +25,7 @@ def _overlap(query: str, text: str) -> float:
 
 
 def _words_begun(query: str, text: str) -> float:
-    words = query.split()
+    words = query.split()[: find_limit("words")]
     padded = f" {text}"
     return sum(f" {word}" in padded for word in words) / len(words)
 

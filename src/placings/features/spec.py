@@ -22,7 +22,16 @@ from typing import (
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, Floats, UnknownName, check_file, check_name, write_atomically
+from placings.core import (
+    BadFile,
+    BadInput,
+    Floats,
+    UnknownName,
+    check_file,
+    check_name,
+    parse_json,
+    write_atomically,
+)
 from placings.data import Matrix, RankingData, say_one_query
 from placings.features.columns import LIST, Rows, Table
 from placings.logs import PROPENSITY
@@ -254,7 +263,7 @@ class FeatureSet:
         segments: dict[str, Any] = {}
         for name in SEGMENTS:
             if name in there:
-                found = table.texts(name)
+                found = table.whole_texts(name)
                 segments[name] = np.array([text or UNKNOWN for text in found.values], dtype=object)[
                     found.codes
                 ]
@@ -401,7 +410,7 @@ def read_features(path: str | PathLike[str]) -> FeatureSet:
     file = Path(path)
     check_file(file)
     try:
-        state = json.loads(file.read_text(encoding="utf-8"))
+        state = parse_json(file.read_bytes())
         return FeatureSet.from_state(state)
     except BadInput as error:
         raise BadFile(file, str(error)) from error

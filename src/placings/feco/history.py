@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import BadFile, BadInput, need_library, option, take_renamed, write_json
+from placings.core import (
+    BadFile,
+    BadInput,
+    need_library,
+    option,
+    parse_json,
+    read_config_text,
+    take_renamed,
+    write_json,
+)
 from placings.data import Backend, Table, opened
 from placings.feco.baselines import as_frame, as_stamps, find_segment_columns, find_step, parse_time
 from placings.feco.choices import check_column
@@ -33,17 +43,18 @@ if TYPE_CHECKING:
 
     from placings.feco.sampling import SamplingPlan
 
-LAYOUT = 1
+LAYOUT = 2  # 1 had no checksums; they are added when it is first opened
 NUMBERS = ("coverage", "low", "high", "events", "covered")
 CREATE = """
 CREATE TABLE IF NOT EXISTS coverage (
     rule TEXT NOT NULL, unit TEXT NOT NULL, step INTEGER NOT NULL, segments TEXT NOT NULL,
     feature TEXT NOT NULL, start INTEGER NOT NULL, segment TEXT NOT NULL,
     coverage REAL, low REAL, high REAL, events INTEGER NOT NULL, covered REAL,
-    watermark INTEGER, place INTEGER NOT NULL,
+    watermark INTEGER, place INTEGER NOT NULL, checksum INTEGER,
     PRIMARY KEY (rule, unit, step, segments, feature, start, segment)
 ) WITHOUT ROWID
 """
+INSERT = f"INSERT INTO coverage VALUES ({', '.join('?' * 15)})"
 KEY = "rule = ? AND unit = ? AND step = ? AND segments = ? AND feature = ?"
 
 
@@ -77,12 +88,19 @@ class CoverageStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
+        self._verified: tuple[int, ...] = ()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._connect() as base:
             (layout,) = base.execute("PRAGMA user_version").fetchone()
-            if layout not in (0, LAYOUT):
+            if layout not in range(LAYOUT + 1):
                 raise BadFile(self.path, f"has layout {layout}; this placings knows {LAYOUT}. Update it.")
             base.execute(CREATE)
+            if layout == 1:
+                old = base.execute("SELECT * FROM coverage").fetchall()
+                base.execute("DROP TABLE coverage")
+                base.execute(CREATE)
+                base.executemany(INSERT, [(*entry, _sum_row(entry)) for entry in old])
+            base.execute("CREATE TABLE IF NOT EXISTS sums (counted INTEGER NOT NULL)")
             base.execute(f"PRAGMA user_version = {LAYOUT}")
 
     def put(
@@ -132,10 +150,8 @@ class CoverageStore:
                         kept += len(old)
                         continue
                     base.execute(f"DELETE FROM coverage WHERE {KEY} AND start = ?", (*key, start))
-                    base.executemany(
-                        "INSERT INTO coverage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                        [(*key, start, name, *values, mark, place) for name, values in segments.items()],
-                    )
+                    entries = [(*key, start, name, *values, mark, place) for name, values in segments.items()]
+                    base.executemany(INSERT, [(*entry, _sum_row(entry)) for entry in entries])
                     same = sum(name in segments for name, _ in old)
                     written, replaced = written + len(segments), replaced + same
                     removed += len(old) - same
@@ -153,6 +169,8 @@ class CoverageStore:
                     for start in gone:
                         query = f"DELETE FROM coverage WHERE {KEY} AND start = ?"
                         removed += base.execute(query, (*key, start)).rowcount
+            base.execute("DELETE FROM sums")
+            base.execute("INSERT INTO sums SELECT COUNT(*) FROM coverage")
         return Stored(written, replaced, removed, kept)
 
     def read(
@@ -184,6 +202,7 @@ class CoverageStore:
             where += f" AND feature IN ({', '.join('?' * len(features))})"
         columns = ("feature", "segment", "start", *NUMBERS, "watermark", "place", "rule", "unit", "step")
         with self._connect() as base:
+            self._verify(base)
             found = base.execute(
                 f"SELECT {', '.join(columns)} FROM coverage WHERE {where} AND start >= ? AND start < ?",
                 (*wanted.values(), *(features or ()), first, last),
@@ -210,6 +229,7 @@ class CoverageStore:
         """What the store holds: rule, unit, step, segments, features, first and last window, rows."""
         pandas = need_library("pandas", "a coverage frame")
         with self._connect() as base:
+            self._verify(base)
             found = base.execute(
                 "SELECT rule, unit, step, segments, COUNT(DISTINCT feature), MIN(start), MAX(start), "
                 "COUNT(*) FROM coverage GROUP BY rule, unit, step, segments"
@@ -222,6 +242,24 @@ class CoverageStore:
         frame["step"] = pandas.to_timedelta(frame["step"], unit="s")
         return frame
 
+    def _verify(self, base: sqlite3.Connection) -> None:
+        """Refuse a damaged file: pages that do not fit together, rows that are not as they were written."""
+        facts = self.path.stat()
+        state = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        if state == self._verified:
+            return
+        (said,) = base.execute("PRAGMA quick_check(1)").fetchone()
+        if said != "ok":
+            raise sqlite3.DatabaseError(str(said))
+        count = 0
+        for *entry, checksum in base.execute("SELECT * FROM coverage"):
+            count += 1
+            if checksum != _sum_row(entry):
+                raise sqlite3.DatabaseError("a row is not as it was written")
+        if any(counted != count for (counted,) in base.execute("SELECT counted FROM sums")):
+            raise sqlite3.DatabaseError("rows are missing")
+        self._verified = state
+
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
         try:
@@ -232,8 +270,19 @@ class CoverageStore:
                 base.execute("COMMIT")
             finally:
                 base.close()  # what was not committed is undone
-        except sqlite3.Error as error:
-            raise BadFile(self.path, f"is not a coverage store that can be used: {error}.") from error
+        except (sqlite3.Error, UnicodeError) as error:
+            said = " ".join(str(error).split())
+            raise BadFile(
+                self.path,
+                f"is not a coverage store that can be used: {said}. Is it damaged? Then compute it anew.",
+            ) from error
+
+
+def _sum_row(entry: Sequence[Any]) -> int:
+    """The CRC-32 of a row's values, of the kinds in which SQLite gives them back."""
+    *key, start, segment, share, low, high, events, covered, mark, place = entry
+    numbers = [None if value is None else float(value) for value in (share, low, high, covered)]
+    return zlib.crc32(repr((*key, start, segment, *numbers, events, mark, place)).encode("utf-8", "replace"))
 
 
 def _name_rule(rule: Any) -> str:
@@ -349,7 +398,7 @@ def open_history(path: str | PathLike[str]) -> StoreHistory:
             path, "is not a coverage store. Make one with `placings coverage trend EVENTS --store …`."
         )
     try:
-        read = json.loads((path / FILE).read_text(encoding="utf-8"))
+        read = parse_json(read_config_text(path / FILE))
         if read["version"] != VERSION:
             raise BadFile(path / FILE, f"has version {read['version']}; this placings knows {VERSION}.")
         done = {str(day): float(mark) for day, mark in read["done"].items()}

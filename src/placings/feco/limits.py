@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,8 @@ from placings.core import (
     Grid,
     PlacingsWarning,
     UnknownName,
+    parse_json,
+    read_yaml,
     render_grid,
     wilson_interval,
 )
@@ -76,11 +77,11 @@ class Limit:
                 raise BadInput(f"the {name} of {where} must be a share from 0 to 1. Got {value!r}.")
         for name in ("min_events", "events", "windows"):
             value = getattr(self, name)
-            if value is not None and (not is_number(value) or value != int(value) or value < 0):
+            if value is not None and not (is_number(value) and 0 <= value < 2**63 and value == int(value)):
                 raise BadInput(f"{name} of {where} must be a whole number of 0 or more. Got {value!r}.")
         for name in ("spread", "importance"):
             value = getattr(self, name)
-            if value is not None and (not is_number(value) or not math.isfinite(value)):
+            if value is not None and not (is_number(value) and abs(value) < math.inf):
                 raise BadInput(f"{name} of {where} must be a number. Got {value!r}.")
         check_rule(self.rule, f"the rule of {where}")
 
@@ -180,15 +181,10 @@ class Limits:
 
 def read_limits(path: str | PathLike[str]) -> Limits:
     """The limits of a YAML file; a key, name or number that cannot be meant is an error that says which."""
-    import yaml
-
     path = Path(path)
     if not path.is_file():
         raise BadFile(path, "there is no such file of limits. Make one with `placings coverage init`.")
-    try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadFile(path, f"is not YAML: {' '.join(str(error).split())}.") from None
+    read = read_yaml(path)
     if not isinstance(read, Mapping):
         raise BadFile(path, "must hold limits, as `placings coverage init` writes them.")
     try:
@@ -625,7 +621,7 @@ def _take_bundle(path: Path, margin: float | None, min_events: int | None) -> Li
     from placings.rankers import FEATURES
 
     bundle = read_bundle(path)
-    contract = json.loads(bundle.files[FEATURES])
+    contract = parse_json(bundle.files[FEATURES])
     names = contract["names"] or name_features(int(bundle.manifest["features"]))
     shares = [math.nan if share is None else float(share) for share in contract["coverage"]]
     rules = contract.get("rules", {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -11,7 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from placings.core import MANIFEST, BadBundle, BadFile, BadInput, UnknownName, format_number, read_bundle
+from placings.core import (
+    MANIFEST,
+    BadBundle,
+    BadFile,
+    BadInput,
+    UnknownName,
+    format_number,
+    parse_json,
+    read_bundle,
+    read_json,
+    read_yaml,
+)
 from placings.data import COVERAGE_RULES
 
 if TYPE_CHECKING:
@@ -53,7 +63,7 @@ def check_rule(rule: Any, where: str = "rule") -> Rule:
         if rule not in COVERAGE_RULES:
             raise UnknownName("coverage rule", rule, COVERAGE_RULES)
         return rule
-    if isinstance(rule, bool) or not isinstance(rule, int | float | np.number) or math.isnan(float(rule)):
+    if isinstance(rule, bool) or not isinstance(rule, int | float | np.number) or not _is_float(rule):
         raise BadInput(
             f"{where} must be a number, one of {', '.join(COVERAGE_RULES)}, a mapping of features to these, "
             f"a YAML or JSON file, or a saved ranker's folder. Got {rule!r}."
@@ -61,19 +71,21 @@ def check_rule(rule: Any, where: str = "rule") -> Rule:
     return float(rule)
 
 
+def _is_float(rule: Any) -> bool:
+    """Whether it is a number that a threshold can be; 10^400 is none."""
+    try:
+        return not math.isnan(float(rule))
+    except OverflowError:
+        return False
+
+
 def read_rule_file(path: str | PathLike[str]) -> Mapping[str, Any]:
     """The mapping of a YAML or JSON file; nothing in it is executed."""
-    import yaml
-
     path = Path(path)
     if not path.is_file():
         raise BadFile(path, f"there is no such file of rules, and no coverage rule of that name. Rules: "
                       f"{', '.join(COVERAGE_RULES)}, or a number.")  # fmt: skip
-    text = path.read_text(encoding="utf-8")
-    try:
-        read = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
-        raise BadFile(path, f"cannot be read: {' '.join(str(error).split())}") from None
+    read = read_json(path) if path.suffix.lower() == ".json" else read_yaml(path)
     if not isinstance(read, Mapping):
         raise BadFile(path, "must hold `feature: rule`, one a line.")
     return read
@@ -200,7 +212,7 @@ def _spread(given: Mapping[str, Any], known: Sequence[str], where: str) -> dict[
 def _read_bundle_rules(path: Path, known: Sequence[str]) -> dict[str, Rule]:
     from placings.rankers import FEATURES
 
-    contract = json.loads(read_bundle(path).files[FEATURES])
+    contract = parse_json(read_bundle(path).files[FEATURES])
     if contract.get("covered") != "present and not zero":
         raise BadBundle(path, f"has a rule of coverage that is not known: {contract.get('covered')!r}.")
     return {name: check_rule(contract.get("rules", {}).get(name, NON_ZERO)) for name in known}

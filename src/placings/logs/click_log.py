@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,6 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
-from uuid import uuid4
 
 import numpy as np
 
@@ -24,8 +22,11 @@ from placings.core import (
     UnknownName,
     check_file,
     find_late,
+    hold_part,
     make_features,
     need_library,
+    swap_folder,
+    sync_file,
     write_atomically,
 )
 from placings.data import (
@@ -39,8 +40,11 @@ from placings.data import (
     as_paths,
     check_seed,
     is_csv,
+    is_url,
     open_source,
+    seal_parquet,
     told_as_ours,
+    write_sealed,
 )
 from placings.logs.join_report import JoinReport
 from placings.logs.json_lines import is_json_lines
@@ -409,10 +413,8 @@ class ClickLog:
         if path.suffix.lower() not in (".parquet", ".pq"):
             raise BadInput(f"rows are written as parquet: the path must end in .parquet. Got {str(path)!r}.")
         if expression is None:
-            import pyarrow.parquet as pq
-
             with write_atomically(path) as part:
-                pq.write_table(self.to_arrow(), part)
+                write_sealed(self.to_arrow(), part)
             return
         source = self._open()
         if source.kind == "pyspark":
@@ -420,25 +422,24 @@ class ClickLog:
             return
         with write_atomically(path) as part, told_as_ours(source.name):
             source.backend.to_parquet(expression, str(part))
+            seal_parquet(part)
 
     def _write_folder(self, source: OpenedTable, expression: Any, path: Path) -> None:
         """Spark writes a folder; it appears whole, in the place of what was there."""
         if not path.parent.is_dir():
             raise BadFile(path, f"the folder {path.parent} does not exist. Make it first.")
-        part = path.with_name(f".{path.name}.{uuid4().hex}.part")
-        try:
+        with hold_part(path, folder=True) as part:
+            written = part / "rows"  # Spark wants to make the folder itself
             with told_as_ours(source.name):
                 backend = source.backend
                 frame = backend._session.sql(backend.compile(expression))
                 for column in frame.schema:  # else Spark writes them as its old INT96
                     if column.dataType.typeName() == "timestamp":
                         frame = frame.withColumn(column.name, frame[column.name].cast("timestamp_ntz"))
-                frame.write.parquet(part.resolve().as_uri())
-            if path.is_dir():
-                shutil.rmtree(path)
-            part.replace(path)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+                frame.write.parquet(written.resolve().as_uri())
+            for file in written.iterdir():
+                sync_file(file)
+            swap_folder(written, path)
 
 
 def _close_quietly(stack: ExitStack) -> None:
@@ -534,12 +535,25 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
         elif found not in ("nothing", *FITS[kind]) and not (kind == "id" and _is_whole(column, found)):
             row = int(np.flatnonzero(column.notna())[0])
             _refuse_kind(None, name, found, column.iloc[row], f" in row {row + 1}")
+        elif kind == "number" and found == "numbers" and name != PROPENSITY:
+            frame = _drop_endless(frame, name)
     if PROPENSITY in frame:
         numbers = frame[PROPENSITY].astype(np.float64)
         wrong = np.flatnonzero(numbers.notna() & ~((numbers > 0) & (numbers <= 1)))
         if len(wrong):
             _refuse_propensity(None, f"{numbers.iloc[wrong[0]]} in row {wrong[0] + 1}")
     return _sort_rows(frame)
+
+
+def _drop_endless(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with NaN for ±inf, which says nothing of a score or a position; a label of it is refused."""
+    column = frame[name]
+    endless = np.isinf(column.to_numpy(np.float64, na_value=np.nan))
+    if not endless.any():
+        return frame
+    if name == LABEL:
+        _refuse_label(None, f"{column[endless].iloc[0]} in row {np.flatnonzero(endless)[0] + 1}")
+    return frame.assign(**{name: column.mask(endless)})
 
 
 def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
@@ -573,9 +587,24 @@ def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
         if name == PROPENSITY and name not in changed:
             known = column.notnull() & (~column.isnan() if found == "numbers" else True)
             rules[name] = known & ~((column > 0) & (column <= 1))
+    if LABEL in table.columns and name_type(table[LABEL].type()) == "numbers":
+        rules[LABEL] = table[LABEL].isinf()
     checked = replace(source, table=table)
     _refuse_wrong(checked, rules)
+    changed |= {name: _without_endless(table[name]) for name in _list_floats(table) if name not in changed}
     return replace(source, table=table.mutate(**changed) if changed else table)
+
+
+def _list_floats(table: Any) -> list[str]:
+    """Known columns of floats in which ±inf says nothing."""
+    known = [name for name, kind in ROWS.items() if kind == "number" and name not in (LABEL, PROPENSITY)]
+    return [name for name in known if name in table.columns and table[name].type().is_floating()]
+
+
+def _without_endless(column: Any) -> Any:
+    import ibis
+
+    return column.isinf().ifelse(ibis.null(column.type()), column)
 
 
 def _refuse_wrong(source: OpenedTable, rules: Mapping[str, Any]) -> None:
@@ -586,6 +615,8 @@ def _refuse_wrong(source: OpenedTable, rules: Mapping[str, Any]) -> None:
             found, value = name_type(source.table[name].type()), rows[name].iloc[0]
             if name == PROPENSITY and found in FITS["number"]:
                 _refuse_propensity(source.name, str(value))
+            if name == LABEL and found == "numbers":
+                _refuse_label(source.name, str(value))
             _refuse_kind(source.name, name, found, value)
 
 
@@ -613,6 +644,12 @@ def _refuse_kind(table: str | None, name: str, found: str, value: Any, where: st
         table,
         f"has a column {name!r} that must be {WANTED[kind]}. Got {found}, such as {shown!r}{where}. "
         + suggest_fix(name, "decimals" if broken else found, kind),
+    )
+
+
+def _refuse_label(name: str | None, got: str) -> NoReturn:
+    _refuse(
+        name, f"has a column {LABEL!r} that must hold finite numbers. Got {got}. Mend or leave out the row"
     )
 
 
@@ -702,7 +739,7 @@ def _list_parts(path: Any) -> Any:
 
 def _check_part(path: str) -> None:
     """Refuse a local file that is not there or is no parquet, before a backend says so in its words."""
-    if "://" in path or any(mark in path for mark in "*?["):
+    if is_url(path) or (not Path(path).exists() and any(mark in path for mark in "*?[")):
         return
     check_file(Path(path))
     if not path.lower().endswith(PARQUET):

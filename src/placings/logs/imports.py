@@ -22,6 +22,7 @@ from placings.core import (
     option,
     write_atomically,
 )
+from placings.data import write_sealed
 from placings.logs.click_log import ClickLog
 from placings.logs.log_files import Form, write_log_tables
 from placings.logs.tally import Tally
@@ -282,11 +283,10 @@ class ImportedRows:
     def write(self, path: str | PathLike[str]) -> None:
         """Write the rows as parquet; the file appears whole or not at all."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         table = pa.Table.from_pandas(self.rows, preserve_index=False)
         with write_atomically(Path(path)) as temporary:
-            pq.write_table(table, temporary)
+            write_sealed(table, temporary)
 
 
 def import_ubi(
@@ -397,6 +397,8 @@ def _make_rows(
         if name in known and not all(isinstance(value, float) for value in known[name]):
             wrong = next(value for value in known[name] if value and not reads_as_number(value))
             raise BadInput(f"the column {name} must hold numbers. Got {wrong!r}.")
+        if name in known and any(math.isinf(value) for value in known[name]):
+            raise BadInput(f"the column {name} must hold finite numbers. Got an infinite one. Mend the line.")
     rows = pandas.DataFrame(known)
     place = known.get("position", [0.0] * len(pairs))
     order = sorted(range(len(pairs)), key=lambda row: (pairs[row][0], _last_if_missing(place[row])))
@@ -443,11 +445,8 @@ def _read_listed(run: str | PathLike[str], qrels: str | PathLike[str], tally: Ta
 
 
 def _read_queries(path: Path) -> dict[str, str]:
-    from placings.core import check_file
-
-    check_file(path)
     texts = {}
-    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+    for line, text in enumerate(_read_texts(path), 1):
         if text.strip():
             query, tab, words = text.partition("\t")
             if not tab:

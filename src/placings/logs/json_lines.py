@@ -1,24 +1,38 @@
 """JSONL logs as Arrow tables: one object a line, plain or compressed; a bad line is named by its number.
 
 Arrow parses blocks of lines with the kinds of the known columns given, so that a query such as "2024-01-01"
-stays text. Where Arrow gives up, the block is read again line by line to say which line it was.
+stays text. Where Arrow gives up, the block is read again line by line to say which line it was. Before Arrow
+sees a block, `json_scan` has found its keys and refused what is nested too deep.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from placings.core import SUFFIXES, BadFile, BadInput, EmptyFile, as_utc, iterate_blocks
+from placings.core import (
+    SUFFIXES,
+    BadFile,
+    BadInput,
+    EmptyFile,
+    as_utc,
+    find_limit,
+    iterate_blocks,
+    map_in_order,
+    parse_json,
+    say_limit,
+)
+from placings.data import match_paths
+from placings.logs.json_scan import Scan, scan_block
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ENDINGS = (".jsonl", ".ndjson", ".json")
 BLOCK = 8 << 20
+FREE_CELLS = 4_000_000  # of a block's table; the limit on how sparse it may be counts from here
 
 
 def is_json_lines(path: str) -> bool:
@@ -32,7 +46,9 @@ def is_json_lines(path: str) -> bool:
         name = name.removesuffix(ending)
     if name.endswith(ENDINGS):
         return True
-    return "*" in path and any(is_json_lines(found) for found in glob(path) if "*" not in found)  # noqa: PTH207
+    if Path(path).exists() or "*" not in path:
+        return False
+    return any(is_json_lines(found) for found in match_paths(path) if "*" not in found)
 
 
 def read_json_lines(
@@ -55,7 +71,7 @@ def read_json_lines(
 def _find(paths: Sequence[str]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
-        found = [path] if Path(path).is_file() else sorted(glob(path, recursive=True))  # noqa: PTH207
+        found = match_paths(path)
         if not found:
             raise BadFile(path, "there is no such file, and no file matches it.")
         files += [Path(each) for each in found]
@@ -70,10 +86,11 @@ def _read_file(path: Path, kinds: Mapping[str, str], item_kinds: Mapping[str, st
     import pyarrow.json as arrow_json
 
     line, ids, empty = 1, _Ids(), True
-    for block in iterate_blocks(path, BLOCK):
+    for block, scan in map_in_order(lambda each: (each, scan_block(each)), iterate_blocks(path, BLOCK)):
         size = block.count(b"\n")
         if block.strip():
-            schema = _make_schema(block, kinds, item_kinds, ids)
+            _check_block(path, block, scan, line)
+            schema = _make_schema(scan, kinds, item_kinds, ids)
             try:
                 table = arrow_json.read_json(
                     pa.BufferReader(block),
@@ -89,41 +106,59 @@ def _read_file(path: Path, kinds: Mapping[str, str], item_kinds: Mapping[str, st
         raise EmptyFile(path, "is empty. A log has one object per line.")
 
 
+def _check_block(path: Path, block: bytes, scan: Scan, first: int) -> None:
+    """Refuse what Arrow must not see: too deep nesting, bytes that are not UTF-8, a table mostly empty."""
+    if scan.stopped:
+        lines = block.split(b"\n", scan.line + 1)[: scan.line + 1]
+        for number, text in enumerate(lines, first):  # lines that are not closed look nested too
+            _parse_line(path, text, number)
+        raise BadFile(path, say_limit(scan.stopped), line=first + scan.line)
+    if not block.isascii():
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = first + block.count(b"\n", 0, error.start)
+            byte = block[error.start]
+            raise BadFile(
+                path, f"is not UTF-8 text (byte 0x{byte:02x}). Convert the file first.", line=line
+            ) from None
+    cells = len(scan.keys) * block.count(b"\n")
+    if cells > max(FREE_CELLS, find_limit("sparse") * len(block)):
+        raise BadFile(path, f"from line {first} on, {say_limit('sparse', cells // len(block))}")
+
+
 class _Ids:
     """Which ids are whole numbers, by the first value seen of each."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, bool] = {}
+        self.seen: dict[tuple[str, ...], bool] = {}
 
-    def is_whole(self, name: str, block: bytes) -> bool:
-        if name not in self.seen:
-            _, _, rest = block.partition(f'"{name}"'.encode())
-            value = rest.lstrip(b" \t\r\n").removeprefix(b":").lstrip()[:1]
-            if value == b"n":  # null says nothing; text until told otherwise
+    def is_whole(self, path: tuple[str, ...], value: int) -> bool:
+        if path not in self.seen:
+            if value == 0:  # null says nothing; text until told otherwise
                 return False
-            self.seen[name] = value.isdigit() or value == b"-"
-        return self.seen[name]
+            self.seen[path] = chr(value).isdigit() or value == ord("-")
+        return self.seen[path]
 
 
-def _make_schema(
-    block: bytes, kinds: Mapping[str, str], item_kinds: Mapping[str, str], ids: _Ids
-) -> pa.Schema:
+def _make_schema(scan: Scan, kinds: Mapping[str, str], item_kinds: Mapping[str, str], ids: _Ids) -> pa.Schema:
     """The known columns that the block names."""
     import pyarrow as pa
 
-    def name_type(name: str, kind: str) -> Any:
+    def name_type(path: tuple[str, ...], kind: str) -> Any:
         if kind == "id":
-            return pa.int64() if ids.is_whole(name, block) else pa.string()
+            return pa.int64() if ids.is_whole(path, scan.keys[path]) else pa.string()
         return pa.float64() if kind == "number" else pa.string()  # times are parsed afterwards
 
-    def choose(kinds: Mapping[str, str]) -> list[pa.Field]:
-        there = [name for name in kinds if f'"{name}"'.encode() in block]
-        return [pa.field(name, name_type(name, kinds[name])) for name in there]
+    def choose(kinds: Mapping[str, str], before: tuple[str, ...] = ()) -> list[pa.Field]:
+        there = [(name, (*before, name)) for name in kinds if (*before, name) in scan.keys]
+        return [pa.field(name, name_type(path, kinds[name])) for name, path in there]
 
-    if b'"results"' not in block:
+    if ("results",) not in scan.keys:
         return pa.schema(choose(kinds))
     outer = {name: kind for name, kind in kinds.items() if name not in item_kinds}
-    return pa.schema([*choose(outer), pa.field("results", pa.list_(pa.struct(choose(item_kinds))))])
+    inner = pa.struct(choose(item_kinds, ("results",)))
+    return pa.schema([*choose(outer), pa.field("results", pa.list_(inner))])
 
 
 def _parse_times(path: Path, table: pa.Table, block: bytes, first: int) -> pa.Table:
@@ -149,7 +184,7 @@ def _parse_times(path: Path, table: pa.Table, block: bytes, first: int) -> pa.Ta
 def _find_line(block: bytes, first: int, row: int) -> int:
     """The number of the line that holds a block's row; blank lines hold none."""
     places = [number for number, text in enumerate(block.split(b"\n"), first) if text.strip()]
-    return places[row]
+    return places[min(row, len(places) - 1)]  # two objects may stand on one line
 
 
 def _name_line(
@@ -165,12 +200,7 @@ def _name_line(
     for number, text in enumerate(block.split(b"\n"), first):
         if not text.strip():
             continue
-        try:
-            found = json.loads(text)
-        except ValueError as problem:
-            raise BadFile(
-                path, f"is not JSON: {problem}. Write one object per line, in UTF-8.", line=number
-            ) from error
+        found = _parse_line(path, text, number)
         if not isinstance(found, dict):
             raise BadFile(
                 path, f"must be an object in braces. Got {type(found).__name__}.", line=number
@@ -189,6 +219,19 @@ def _name_line(
         for each in results:
             _check_values(path, number, "results.", each, item_kinds, seen)
     raise BadFile(path, f"cannot be read from line {first} on: {error}.") from error
+
+
+def _parse_line(path: Path, text: bytes, number: int) -> Any:
+    if not text.strip():
+        return None
+    try:
+        return parse_json(text)
+    except ValueError as problem:
+        if say_limit("depth") in str(problem):
+            raise BadFile(path, str(problem), line=number) from None
+        raise BadFile(
+            path, f"is not JSON: {problem}. Write one object per line, in UTF-8.", line=number
+        ) from None
 
 
 def _check_values(

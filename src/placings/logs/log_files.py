@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from placings.core import BadInput, write_atomically
+from placings.data import write_sealed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,9 +43,7 @@ def write_log_tables(
 
 def _write_table(table: pa.Table, path: Path, form: str) -> None:
     if form == "parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, path)
+        write_sealed(table, path)
         return
     import gzip
 

@@ -229,7 +229,7 @@ def find_layout(source: OpenedTable) -> Layout:
 def take_columns(source: OpenedTable, kinds: dict[str, ColumnKind], need: tuple[str, ...]) -> dict[str, Any]:
     """The known columns as Ibis expressions of one type each: text, float64, or microseconds in UTC.
 
-    A column that is not there becomes null, unless it is needed. Empty ids and NaN become null.
+    A column that is not there becomes null, unless it is needed. Empty ids, NaN and ±inf become null.
     """
     import ibis
 
@@ -269,6 +269,13 @@ def clean_position(position: Any) -> Any:
     if position.type().is_floating():
         good = good & (position == position.floor())  # NaN is below nothing: 1e9 leaves it out
     return good.ifelse(position, ibis.null(position.type())).cast("int64")
+
+
+def _drop_endless(number: Any) -> Any:
+    """A column of floats with null for NaN and ±inf: a score of infinity says nothing."""
+    import ibis
+
+    return (number.isnan() | number.isinf()).ifelse(ibis.null(number.type()), number)
 
 
 def parse_seconds(length: Any, name: str) -> int:
@@ -311,7 +318,7 @@ def _as_kind(source: OpenedTable, name: str, column: Any, kind: ColumnKind) -> A
         if name == "position":
             return clean_position(column)
         number = column.cast("float64")
-        return number.isnan().ifelse(ibis.null("float64"), number) if found.is_floating() else number
+        return _drop_endless(number) if found.is_floating() else number
     if kind == "time" and (found.is_timestamp() or found.is_date()):
         return column.cast("timestamp(6)")
     if name in source.table.columns and _is_empty(source, name):  # a type was guessed of no value at all

@@ -16,9 +16,12 @@ from placings.data import (
     as_arrow,
     as_paths,
     as_urls,
+    check_seal,
     cut_nanoseconds,
     find_files,
+    is_url,
     need_ibis,
+    quote_globs,
     told_as_ours,
 )
 from placings.logs.json_lines import is_json_lines, read_json_lines
@@ -84,9 +87,12 @@ def _open_in_order(snapshots: Table, backend: Any) -> OpenedTable:
     paths = as_paths(snapshots)
     if paths is not None and all(_is_parquet(path) for path in paths):
         files, _, folder = find_files(paths)
+        for file in files:
+            if not is_url(file):
+                check_seal(file)
         with told_as_ours(paths[0]):
             if backend.name == "duckdb":
-                table = backend.read_parquet(files, filename=FILE, file_row_number=True)
+                table = backend.read_parquet(quote_globs(files), filename=FILE, file_row_number=True)
                 table = cut_nanoseconds(table.rename({ROW: "file_row_number"}))
             elif backend.name == "pyspark":
                 read = backend._session.read

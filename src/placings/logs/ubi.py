@@ -10,7 +10,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from placings.core import BadFile, BadInput, UnknownName, as_utc, iterate_blocks
+from placings.core import (
+    BadFile,
+    BadInput,
+    UnknownName,
+    as_utc,
+    find_limit,
+    iterate_blocks,
+    parse_json,
+    say_limit,
+)
 from placings.logs.tally import Tally
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ IMPRESSIONS = ("impression", "item_impression", "product_impression", "result_im
 BULK = ("index", "create", "update", "delete")  # the lines between documents in a file for _bulk
 COLUMNS = ("focus_lat", "focus_lon", "target", "platform", "surface")  # what query_attributes may tell
 EARLIEST, LATEST = 10**11, 7 * 10**12  # milliseconds: 1973 and 2191; epoch seconds are below
+HIGHEST = 10**9  # an ordinal; positions of the join are below it too
 Results: TypeAlias = tuple[list[str], Sequence[int]]  # the items shown, and their positions
 EPOCH = datetime(1970, 1, 1)
 
@@ -75,6 +85,7 @@ class UbiReader:
         self._done: list[Done] = []
         self._seen: dict[str, list[Done]] = {}  # impressions by query
         self._sessions: dict[str, str] = {}
+        self._deepest = find_limit("depth")
 
     def read(self, path: Path) -> None:
         """Take in a file; a line that cannot be used is counted."""
@@ -140,9 +151,14 @@ class UbiReader:
     def _read_line(self, raw: bytes, where: str) -> None:
         self.tally.count("lines")
         try:
-            record = json.loads(raw)
-        except (ValueError, RecursionError):
-            return self.tally.refuse("not JSON", where)
+            # few brackets cannot be nested too deep, and most lines have few
+            shallow = raw.count(b"[") + raw.count(b"{") <= self._deepest
+            record = json.loads(raw) if shallow else parse_json(raw)
+        except ValueError as error:
+            deep = say_limit("depth") in str(error)
+            return self.tally.refuse("nested too deep" if deep else "not JSON", where)
+        if b"\\ud" in raw.lower() and not _is_unicode(record):
+            return self.tally.refuse("text with half a character", where)
         if not isinstance(record, dict):
             return self.tally.refuse("not an object", where)
         for each in _unpack(record):
@@ -204,7 +220,9 @@ class UbiReader:
         ordinal = _find(record, "event_attributes.position.ordinal")
         ordinal = _find(record, "event_attributes.rank") if ordinal is None else ordinal
         place = (
-            ordinal if isinstance(ordinal, int) and not isinstance(ordinal, bool) and ordinal >= 0 else None
+            ordinal
+            if isinstance(ordinal, int) and not isinstance(ordinal, bool) and 0 <= ordinal < HIGHEST
+            else None
         )
         done = Done(query, time, self._renamed.get(action, action), item or internal or "", internal, place)
         if action in self._shown:
@@ -264,7 +282,7 @@ class UbiReader:
             return None
         try:
             degrees = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             degrees = float("nan")
         if not abs(degrees) <= (90 if name == "focus_lat" else 180):
             self.tally.count("positions that cannot be read, kept as none")
@@ -317,6 +335,15 @@ def _find(record: Mapping[str, Any], path: str) -> Any:
     head, dot, rest = path.partition(".")
     inner = record.get(head)
     return _find(inner, rest) if dot and isinstance(inner, dict) else None
+
+
+def _is_unicode(record: Any) -> bool:
+    """Whether all text can be written: JSON may spell one half of a pair of surrogates."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_id(value: object) -> str | None:

@@ -10,9 +10,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from placings.core import BadFile, BadInput, EmptyFile, fold_text, need_library, spell_out
+from placings.core import (
+    BadFile,
+    BadInput,
+    EmptyFile,
+    find_limit,
+    fold_text,
+    need_library,
+    parse_json,
+    spell_out,
+)
 from placings.places.place import Place, split_locality
 
 GEONAMES = "geonames"  # the name of that source at the command line
@@ -39,10 +48,10 @@ def read_places(
     """Places from JSON lines, plain or compressed, platforms folded into their parents.
 
     One object a line: `id`, `name`, `lat`, `lon`, and where known `type`, `locality`, `weight`, `alt` (a list
-    of other names), `parent` (the id of the place it is part of), street, neighbourhood, borough, country,
-    zone. Everything else goes into `fields`. A name that ends in ", locality" loses that end. An address'
-    street is its name without the number. `zone` is for places that name no time zone. `fold=False` keeps
-    every row. A bad line, an id given twice and a file without places are refused.
+    of other names, or one as a text), `parent` (the id of the place it is part of), street, neighbourhood,
+    borough, country, zone. Everything else goes into `fields`. A name that ends in ", locality" loses that
+    end. An address' street is its name without the number. `zone` is for places that name no time zone.
+    `fold=False` keeps every row. A bad line, an id given twice and a file without places are refused.
     """
     from placings.core import iterate_blocks
 
@@ -66,43 +75,89 @@ def read_places(
 
 
 def _read_place(path: Path, line: int, text: bytes, zone: str) -> Place:
-    try:
-        row = json.loads(text)
-    except ValueError as error:
-        raise BadFile(
-            path, f"is not JSON: {error}. Places are one JSON object per line.", line=line
-        ) from None
-    if not isinstance(row, dict):
-        raise BadFile(path, f"must be a JSON object. Got {type(row).__name__}.", line=line)
+    row = _Row(path, line, text)
     for name in ("id", "name", "lat", "lon"):
-        if row.get(name) in (None, ""):
-            raise BadFile(path, f"a place needs id, name, lat and lon. {name} is missing.", line=line)
-    lat, lon = (_read_number(path, line, row, name) for name in ("lat", "lon"))
+        if row.told.get(name) in (None, ""):
+            row.refuse(f"a place needs id, name, lat and lon. {name} is missing.")
+    lat, lon = row.read_number("lat"), row.read_number("lon")
     if abs(lat) > 90 or abs(lon) > 180:
-        raise BadFile(path, f"lat must be within ±90 and lon within ±180. Got {lat}, {lon}.", line=line)
-    weight = _read_number(path, line, row, "weight") if row.get("weight") is not None else 0.0
+        row.refuse(f"lat must be within ±90 and lon within ±180. Got {lat}, {lon}.")
+    weight = row.read_number("weight") if row.told.get("weight") is not None else 0.0
     if weight < 0:
-        raise BadFile(path, f"weight must be 0 or more. Got {weight}.", line=line)
-    kind, locality = str(row.get("type") or ""), str(row.get("locality") or "")
-    name = split_locality(str(row["name"]), locality)
-    known = {field: str(row.get(field) or "") for field in TEXTS}
+        row.refuse(f"weight must be 0 or more. Got {weight}.")
+    kind, locality = row.read_text("type"), row.read_text("locality")
+    name = split_locality(row.read_text("name"), locality)
+    known = {field: row.read_text(field) for field in TEXTS}
     known["zone"] = known["zone"] or zone
     if kind == "address" and not known["street"]:
-        known["street"] = NUMBER.sub("", name)
-    more = {field: value for field, value in row.items() if field not in OWN and value is not None}
-    if row.get("parent"):
-        more["parent"] = str(row["parent"])
-    names = tuple(str(other) for other in row.get("alt") or ())
+        known["street"] = NUMBER.sub("", name) if len(name) <= find_limit("text") else name
+    more = {field: value for field, value in row.told.items() if field not in OWN and value is not None}
+    if parent := row.read_text("parent"):
+        more["parent"] = parent
     return Place(
-        str(row["id"]), name, lat, lon, kind, locality, weight=weight, names=names, fields=more, **known
+        row.read_text("id"),
+        name,
+        lat,
+        lon,
+        kind,
+        locality,
+        weight=weight,
+        names=row.read_names(),
+        fields=more,
+        **known,
     )
 
 
-def _read_number(path: Path, line: int, row: dict[str, Any], name: str) -> float:
-    value = row[name]
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise BadFile(path, f"{name} must be a finite number. Got {value!r}.", line=line)
-    return float(value)
+class _Row:
+    """One line of a file of places, whose values are refused by the name of the file and its line."""
+
+    def __init__(self, path: Path, line: int, text: bytes) -> None:
+        self.path, self.line = path, line
+        try:
+            told = parse_json(text)
+            if (
+                b"\\ud" in text or b"\\uD" in text
+            ):  # only so can half of a pair get in, which no file can hold
+                json.dumps(told, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            self.refuse("holds half of a surrogate pair (\\ud800 to \\udfff). Write the whole letter.")
+        except ValueError as error:
+            self.refuse(f"is not JSON: {str(error).rstrip('.')}. Places are one JSON object per line.")
+        if not isinstance(told, dict):
+            self.refuse(f"must be a JSON object. Got {type(told).__name__}.")
+        self.told: dict[str, Any] = told
+
+    def refuse(self, problem: str) -> NoReturn:
+        raise BadFile(self.path, problem, line=self.line) from None
+
+    def read_number(self, name: str) -> float:
+        value = self.told[name]
+        try:
+            number = float(value) if type(value) in (int, float) else math.nan
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            self.refuse(f"{name} must be a finite number. Got {str(value)[:40]!r}.")
+        return number
+
+    def read_text(self, name: str) -> str:
+        """A text, or a number as a text; empty where there is none."""
+        return self._as_text(name, self.told.get(name))
+
+    def read_names(self) -> tuple[str, ...]:
+        """`alt`: other names. A text alone is one name, not a list of letters."""
+        given = self.told.get("alt")
+        listed = given if isinstance(given, list) else [given]
+        return tuple(name for each in listed if (name := self._as_text("alt", each, "texts")))
+
+    def _as_text(self, name: str, value: Any, wanted: str = "a text") -> str:
+        if isinstance(value, str):
+            return value
+        if name not in ("id", "name") and not value and not isinstance(value, list | dict):
+            return ""  # null, false and 0 where a source has nothing to say
+        if type(value) is int or (type(value) is float and math.isfinite(value)):
+            return str(value)
+        self.refuse(f"{name} must be {wanted}. Got {str(value)[:40]!r}.")
 
 
 def fold_parents(places: Iterable[Place]) -> list[Place]:
@@ -115,24 +170,30 @@ def fold_parents(places: Iterable[Place]) -> list[Place]:
     stays as it is.
     """
     rows = list(places)
-    known = {place.id: place for place in rows}
+    tops = _find_tops(rows)
     members: dict[str, list[Place]] = {}
-    gone = set()
     for place in rows:
-        top = _find_top(place, known)
-        if top != place.id:
-            members.setdefault(top, []).append(place)
-            gone.add(place.id)
-    return [_join(place, members.get(place.id, ())) for place in rows if place.id not in gone]
+        if tops[place.id] != place.id:
+            members.setdefault(tops[place.id], []).append(place)
+    return [_join(place, members.get(place.id, ())) for place in rows if tops[place.id] == place.id]
 
 
-def _find_top(place: Place, known: dict[str, Place]) -> str:
-    passed = [place.id]
-    while (parent := known[passed[-1]].fields.get("parent")) in known:
-        if parent in passed:
-            return place.id
-        passed.append(str(parent))
-    return passed[-1]
+def _find_tops(rows: list[Place]) -> dict[str, str]:
+    """The outermost parent of each place, by id; itself if it has none, or if its parents are a ring.
+
+    Every place is passed once: where a chain meets one that was passed before, its answer is known.
+    """
+    parents = {place.id: str(place.fields.get("parent") or "") for place in rows}
+    tops: dict[str, str | None] = {}  # None: leads into a ring
+    for place in rows:
+        passed: dict[str, None] = {}
+        at = place.id
+        while at not in tops and at not in passed and parents[at] in parents:
+            passed[at] = None
+            at = parents[at]
+        top = None if at in passed else tops.setdefault(at, at)
+        tops.update(dict.fromkeys(passed, top))
+    return {name: name if top is None else top for name, top in tops.items()}
 
 
 def _join(place: Place, members: Iterable[Place]) -> Place:

@@ -10,6 +10,7 @@ from .catalogue import explain_setting as explain_setting
 from .catalogue import find_choice as find_choice
 from .catalogue import find_class as find_class
 from .catalogue import make_ranker as make_ranker
+from .child_loading import try_model as try_model
 from .estimator import Ranker as Ranker
 from .export import export_ranker as export_ranker
 from .facts import POSITIVE_WEIGHT as POSITIVE_WEIGHT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from placings.core import (
     Floats,
     Floats32,
     UnknownName,
+    check_limit,
     count_threads,
     show_progress,
 )
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 KINDS = ("gain", "split")
+THREADS = {"n_jobs", "nthread", "nthreads", "num_thread", "num_threads", "thread_count"}  # in any library
 LARGEST_EXPONENT = 1023  # 2^1024 is no float64
 
 Advance = Callable[[float | None], None]
@@ -89,6 +92,8 @@ class TreeRanker(Ranker):
                 f"the {library} model has {width} features, but the ranker {len(self.feature_names_)}. "
                 "They do not belong together."
             )
+        if not hasattr(self, "feature_names_"):  # a file from elsewhere, which may name none of them
+            check_limit("feature", width)
 
     def _adopt(self, names: Iterable[str]) -> None:
         """Become a fitted ranker around a model from elsewhere; nothing is known of its data."""
@@ -102,6 +107,12 @@ class TreeRanker(Ranker):
             [-1.0, 1.0], (SAMPLE_ROWS, width)
         )
         self._sample = wild.astype(np.float32)
+
+
+def read_file(path: str | Path) -> bytes:
+    """A model's file whole, if it is not larger than any model."""
+    check_limit("model", Path(path).stat().st_size, str(path))
+    return Path(path).read_bytes()
 
 
 # -- parameters -----------------------------------------------------------------------------------
@@ -118,6 +129,9 @@ def merge_params(
     {'learning_rate': 0.3}
     """
     chosen = dict(given or {})
+    for name in THREADS & set(chosen):
+        if isinstance(chosen[name], int):
+            check_limit("jobs", chosen[name], f"params[{name!r}]")
     taken = set(chosen)
     for names in aliases:
         if taken & set(names):
@@ -131,21 +145,13 @@ def pop_param(params: dict[str, Any], names: Iterable[str], default: Any) -> Any
     return found[0] if found else default
 
 
-def as_seed(random_state: Any) -> int | None:
-    """A seed for a library, from what scikit-learn calls a random_state; None leaves the library's own."""
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return None if random_state is None else int(random_state)
-    from sklearn.utils import check_random_state
-
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
 def as_threads(n_jobs: int | None) -> int:
     """As in scikit-learn, but None is all cores that this process may use; −1 is so too."""
     if n_jobs is None or n_jobs == -1:
         return count_threads()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
         raise BadInput(f"n_jobs must be a whole number of 1 or more, −1 or None for all. Got {n_jobs!r}.")
+    check_limit("jobs", int(n_jobs), "n_jobs")
     return int(n_jobs)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import platform
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,20 +16,25 @@ import numpy as np
 
 import placings
 from placings.core import (
+    AnyArray,
     BadBundle,
     BadInput,
     Bundle,
     Floats,
+    MissingExtra,
     PlacingsError,
     find_late,
+    parse_json,
     read_bundle,
+    read_settled,
     write_bundle,
 )
 from placings.data import Matrix, name_features
 from placings.rankers.catalogue import CLASSES, find_class
-from placings.rankers.estimator import Ranker
+from placings.rankers.estimator import SAMPLE_ROWS, Ranker
 
 FEATURES, SAMPLE = "features.json", "sample.npz"
+MOST_SAMPLE_ROWS = 64 * SAMPLE_ROWS
 TOLERANCE = 1e-5  # relative and absolute, between scores stored and scores given by the loaded ranker
 
 
@@ -63,7 +70,7 @@ def load(path: str | Path, *, digest: str | None = None) -> Any:
 
     `digest`, as `save` returned it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
     """
-    kind = "re-ranker" if (Path(path) / "reranker").is_dir() else "ranker"
+    kind = read_settled(Path(path), lambda place: "re-ranker" if (place / "reranker").is_dir() else "ranker")
     return find_late("bundle", kind)(path, digest=digest)
 
 
@@ -75,16 +82,21 @@ def load_ranker(path: str | Path, *, digest: str | None = None) -> Ranker:
     """
     bundle = read_bundle(path, digest=digest)
     name = bundle.manifest.get("ranker")
-    if name not in CLASSES:
+    if not isinstance(name, str) or name not in CLASSES:
         raise BadBundle(bundle.path, f"holds a ranker {name!r}, which this placings does not know.")
-    kind = find_class(str(name))
+    kind = find_class(name)
     try:
-        ranker = _restore(kind, bundle)
-    except PlacingsError:
+        ranker, expected = _restore(kind, bundle)
+    except BadBundle:
         raise
+    except PlacingsError as error:
+        if isinstance(error, MissingExtra):
+            raise
+        raise BadBundle(bundle.path, str(error)) from error
     except Exception as error:  # whatever a library says of its own file
-        raise BadBundle(bundle.path, f"its {name} cannot be restored: {error}.") from error
-    _check_sample(ranker, bundle)
+        said = " ".join(f"{type(error).__name__} {error}".split())
+        raise BadBundle(bundle.path, f"its {name} cannot be restored: {said}.") from error
+    _check_sample(ranker, bundle, expected)
     return ranker
 
 
@@ -102,15 +114,29 @@ def find_versions() -> dict[str, str]:
     return found
 
 
-def _restore(kind: type[Ranker], bundle: Bundle) -> Ranker:
+def _restore(kind: type[Ranker], bundle: Bundle) -> tuple[Ranker, Floats]:
     settings = bundle.manifest["settings"]
     known = kind._get_param_names()
     if not isinstance(settings, dict) or not set(settings) <= set(known):
         raise BadBundle(bundle.path, f"has settings that a {kind.__name__} does not take.")
     ranker = kind(**settings)
-    contract = json.loads(bundle.files[FEATURES])
-    count = int(bundle.manifest["features"])
-    names = name_features(count) if contract["names"] is None else tuple(contract["names"])
+    _take_contract(ranker, bundle)
+    ranker._sample, expected = read_sample(bundle.files[SAMPLE], ranker.n_features_in_)
+    ranker.training_ = dict(bundle.manifest["training"])
+    own = {FEATURES, SAMPLE}
+    ranker._take_weights({name: content for name, content in bundle.files.items() if name not in own})
+    return ranker, expected
+
+
+def _take_contract(ranker: Ranker, bundle: Bundle) -> None:
+    """The features that a ranker was trained on: as many as the file describes, not as many as one says."""
+    contract = parse_json(bundle.files[FEATURES])
+    count, told = bundle.manifest["features"], contract["names"]
+    if isinstance(count, bool) or not isinstance(count, int) or len(contract["coverage"]) != count:
+        raise BadBundle(
+            bundle.path / FEATURES, f"must describe {count!r} features. Got {len(contract['coverage'])}."
+        )
+    names = name_features(count) if told is None else tuple(told)
     if len(names) != count or not all(isinstance(name, str) for name in names):
         raise BadBundle(bundle.path / FEATURES, f"must name {count} features.")
     ranker.n_features_in_ = count
@@ -118,21 +144,16 @@ def _restore(kind: type[Ranker], bundle: Bundle) -> Ranker:
     coverage = [np.nan if share is None else share for share in contract["coverage"]]
     ranker.coverage_ = np.array(coverage, dtype=np.float32)
     ranker.coverage_rules_ = dict(contract.get("rules", {}))
-    ranker.training_ = dict(bundle.manifest["training"])
-    ranker._sample = _read_sample(bundle)[0]
-    own = {FEATURES, SAMPLE}
-    ranker._take_weights({name: content for name, content in bundle.files.items() if name not in own})
-    return ranker
 
 
-def _check_sample(ranker: Ranker, bundle: Bundle) -> None:
-    _, expected = _read_sample(bundle)
+def _check_sample(ranker: Ranker, bundle: Bundle, expected: Floats) -> None:
     try:
         given = np.asarray(ranker._score(ranker._sample), dtype=np.float64)
-    except PlacingsError:
-        raise
+    except PlacingsError as error:
+        raise BadBundle(bundle.path, str(error)) from error
     except Exception as error:
-        raise BadBundle(bundle.path, f"its ranker cannot score its own sample: {error}.") from error
+        said = " ".join(str(error).split())
+        raise BadBundle(bundle.path, f"its ranker cannot score its own sample: {said}.") from error
     if given.shape != expected.shape or not np.allclose(
         given, expected, TOLERANCE, TOLERANCE, equal_nan=True
     ):
@@ -178,11 +199,61 @@ def _write_sample(X: Matrix, scores: Floats) -> bytes:
     return out.getvalue()
 
 
-def _read_sample(bundle: Bundle) -> tuple[Matrix, Floats]:
+def read_sample(content: bytes, width: int) -> tuple[Matrix, Floats]:
+    """The rows and scores of a sample file; BadInput if it is not what `save` writes."""
     from scipy.sparse import csr_array
 
-    with np.load(io.BytesIO(bundle.files[SAMPLE]), allow_pickle=False) as stored:
-        if "X" in stored:
-            return stored["X"], stored["scores"]
-        parts = (stored["data"], stored["indices"], stored["indptr"])
-        return csr_array(parts, shape=tuple(stored["shape"].tolist())), stored["scores"]
+    parts = read_arrays(content, SAMPLE)
+    scores = _take(parts, "scores", "f8", (None,))
+    rows = len(scores)
+    if rows > MOST_SAMPLE_ROWS:
+        raise BadInput(f"{SAMPLE} must hold at most {MOST_SAMPLE_ROWS:,} rows. Got {rows:,}.")
+    if "X" in parts:
+        return _take(parts, "X", "f4", (rows, width)), scores
+    borders, data = _take(parts, "indptr", "i", (rows + 1,)), _take(parts, "data", "f4", (None,))
+    places = _take(parts, "indices", "i", (len(data),))
+    whole = _take(parts, "shape", "i", (2,)).tolist() == [rows, width]
+    whole = whole and borders[0] == 0 and borders[-1] == len(data) and bool((np.diff(borders) >= 0).all())
+    if not whole or ((places < 0) | (places >= width)).any():
+        raise BadInput(f"{SAMPLE} must hold {rows} sparse rows of {width} features.")
+    return csr_array((data, places, borders), shape=(rows, width)), scores
+
+
+def _take(parts: Mapping[str, AnyArray], name: str, kind: str, shape: tuple[int | None, ...]) -> AnyArray:
+    """One array of a sample, of this kind and shape (None: any length)."""
+    found = parts.get(name)
+    if found is None:
+        raise BadInput(f"{SAMPLE} lacks {name!r}.")
+    fits = len(found.shape) == len(shape) and all(
+        want in (None, size) for want, size in zip(shape, found.shape, strict=True)
+    )
+    if not fits or not found.dtype.str[1:].startswith(kind):
+        raise BadInput(f"{name!r} in {SAMPLE} is {found.dtype} of shape {found.shape}, which does not fit.")
+    return found
+
+
+def read_arrays(content: bytes, name: str) -> dict[str, AnyArray]:
+    """The arrays of an uncompressed `.npz` file, none larger than the bytes that are there; else BadInput."""
+    found: dict[str, AnyArray] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            for each in packed.infolist():
+                if each.compress_type != zipfile.ZIP_STORED or each.file_size > len(content):
+                    raise ValueError("it is compressed")
+                if each.filename in found:
+                    raise ValueError(f"{each.filename} stands twice in it")
+                found[each.filename.removesuffix(".npy")] = _read_array(packed.read(each))
+    except (ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise BadInput(f"{name} must be what numpy.savez writes: {' '.join(str(error).split())}.") from error
+    return found
+
+
+def _read_array(content: bytes) -> AnyArray:
+    source = io.BytesIO(content)
+    if np.lib.format.read_magic(source) != (1, 0):
+        raise ValueError("an array is of another version of the format")
+    shape, fortran, kind = np.lib.format.read_array_header_1_0(source)
+    body = content[source.tell() :]
+    if kind.hasobject or math.prod(shape) * kind.itemsize != len(body) or any(size < 0 for size in shape):
+        raise ValueError("an array is not as long as it says")
+    return np.frombuffer(body, dtype=kind).reshape(shape, order="F" if fortran else "C").copy()

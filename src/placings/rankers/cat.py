@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, need_library
+from placings.core import AnyArray, BadInput, Floats, need_library, setting
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -18,7 +18,6 @@ from placings.rankers.boosting import (
     BoostingWatch,
     TreeRanker,
     as_old_sparse,
-    as_seed,
     as_threads,
     check_rounds,
     drop_empty_queries,
@@ -26,10 +25,12 @@ from placings.rankers.boosting import (
     pop_param,
     show_rounds,
 )
-from placings.rankers.estimator import weigh_queries
+from placings.rankers.cat_files import BadModel, check_model
+from placings.rankers.estimator import as_seed, weigh_queries
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
 
 MODEL = "model.cbm"
+LARGEST_QUERY = 32_768  # rows with YetiRank: 4 GiB of weights of pairs
 
 ALIASES = (
     ("loss_function", "objective"),
@@ -58,7 +59,8 @@ class CatBoostRanker(TreeRanker):
     gives the same bits, whatever `n_jobs`. Nothing is written to disk while training.
 
     - `loss`: "YetiRank", "YetiRank:mode=NDCG", "YetiRankPairwise", "QueryRMSE", "PairLogit",
-      "QuerySoftMax", … as CatBoost writes them. Labels are grades of any size, fractions too.
+      "QuerySoftMax", … as CatBoost writes them. Labels are grades of any size, fractions too. YetiRank
+      takes queries of at most 32,768 rows, since its memory grows with their square.
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
@@ -136,6 +138,7 @@ class CatBoostRanker(TreeRanker):
         train = drop_empty_queries(train)
         if train.n_rows == 1:
             raise BadInput("CatBoost cannot learn from 1 sample. Give at least two rows that differ.")
+        _refuse_long(train, params)
         names = list(train.feature_names)
         weight = weigh_queries(train, "CatBoost")
         per_row = None if weight is None else np.repeat(weight, train.sizes)
@@ -231,10 +234,14 @@ class CatBoostRanker(TreeRanker):
         catboost = need_library("catboost", "CatBoostRanker", "trees")
         booster = catboost.CatBoost()
         try:
+            width = check_model(content)
+        except BadModel as error:
+            raise BadInput(f"this is not a CatBoost model: {error}.") from error
+        self._refuse_width(width, "CatBoost")
+        try:
             booster.load_model(blob=content)
         except catboost.CatBoostError as error:
             raise BadInput(f"this is not a CatBoost model: {_last_part(error)}") from error
-        self._refuse_width(len(booster.feature_names_), "CatBoost")
         self.booster_ = booster
         self.rounds_ = int(booster.tree_count_)
         self.history_ = ()
@@ -256,6 +263,20 @@ class _Keeper:
             self.history.append(value)
         self.advance(value)
         return True
+
+
+def _refuse_long(train: RankingData, params: Mapping[str, Any]) -> None:
+    """YetiRank weighs every two rows of a list: CatBoost ends the process where that is too much memory."""
+    loss = next((str(params[name]) for name in ALIASES[0] if name in params), "")
+    longest = int(train.sizes.max())
+    if loss.startswith("YetiRank") and longest > LARGEST_QUERY:
+        query = train.qids.tolist()[int(train.sizes.argmax())]
+        name = loss.partition(":")[0]
+        raise BadInput(
+            f"{name} takes queries of at most {LARGEST_QUERY:,} rows: its memory grows with "
+            f"their square. Query {query!r} has {longest:,}. Keep the rows that an engine would retrieve, or "
+            f"use {setting('loss', 'QueryRMSE')}, which has no such limit."
+        )
 
 
 def _as_writable(X: Matrix) -> Any:

@@ -29,6 +29,7 @@ from placings.data import (
 from placings.rankers.facts import RankerFacts
 
 SAMPLE_ROWS = 16
+LARGEST_SEED = 2**32 - 1  # as in numpy and scikit-learn
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -108,6 +109,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         valid: RankingData | tuple[Any, ...] | None = None,
     ) -> Self:
         """Learn to order rows by their labels; see the class for what the arguments may be."""
+        as_seed(getattr(self, "random_state", None))
         train = self._as_data(X, y, qid, sample_weight, position, reset=True)
         if train.n_rows == 0:
             raise BadInput("fit needs at least one row. Got none.")
@@ -137,11 +139,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         features = self._as_features(X)
+        scores = self._predict(features, X, qid)
+        if not np.isfinite(scores).all():
+            self._refuse_scores(features, scores)
+        return scores
+
+    def _predict(self, features: Matrix, X: Any, qid: Any) -> Floats:
         if isinstance(X, RankingData):
             return np.asarray(self._score_lists(features, X.offsets), dtype=np.float64)
         if qid is None:
             if self._looks_at_list():
-                say_one_query(features.shape[0], f"{type(self).__name__}.predict")
+                say_one_query(features.shape[0], f"{type(self).__name__}.predict", stacklevel=4)
             return np.asarray(self._score(features), dtype=np.float64)
         ids = as_ids(qid, "qid")
         check_length(ids, features.shape[0], "qid")
@@ -152,6 +160,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         out = np.empty(features.shape[0], dtype=np.float64)
         out[order] = self._score_lists(features[order], offsets)
         return out
+
+    def _refuse_scores(self, features: Matrix, scores: Floats) -> None:
+        """Say which row has a score that is not finite, and by which feature: the largest of the row."""
+        row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        line = features[row : row + 1]
+        values = np.nan_to_num((line if isinstance(line, np.ndarray) else line.toarray())[0])
+        place = int(np.argmax(np.abs(values))) if len(values) else 0
+        by = (
+            f", whose largest value is {values[place]:g}, of {self.feature_names_[place]!r}"
+            if len(values)
+            else ""
+        )
+        raise BadInput(
+            f"{type(self).__name__} gives the score {scores[row]} to row {row}{by}. Clip or rescale the "
+            "features, or train with transform='cdf'."
+        )
 
     @property
     def looks_at_list(self) -> bool:
@@ -218,10 +242,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__}.{what} requires y to be passed, but the target y is None. "
                 "Pass labels, or a RankingData that holds them."
             )
-        matrix, labels = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan",
-            y_numeric=True,
-        )  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):  # it adds all values up, to see what is not finite
+            matrix, labels = validate_data(
+                self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan",
+                y_numeric=True,
+            )  # fmt: skip
         if qid is None:
             say_one_query(matrix.shape[0], f"{type(self).__name__}.{what}", stacklevel=4)
             qid = np.zeros(matrix.shape[0], dtype=np.int64)
@@ -238,11 +263,29 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _as_features(self, X: Any) -> Matrix:
         if isinstance(X, RankingData):
             return align_features(X, self.feature_names_).X
-        return as_matrix(
-            validate_data(
+        with np.errstate(over="ignore", invalid="ignore"):
+            checked = validate_data(
                 self, X, reset=False, accept_sparse="csr", dtype=np.float32, ensure_all_finite="allow-nan"
             )
-        )
+        return as_matrix(checked)
+
+
+def as_seed(random_state: Any) -> int | None:
+    """A seed for a library, from what scikit-learn calls a random_state; None leaves the library's own.
+
+    >>> as_seed(7), as_seed(None)
+    (7, None)
+    """
+    if random_state is None:
+        return None
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool | np.bool_):
+        if 0 <= random_state <= LARGEST_SEED:
+            return int(random_state)
+    elif isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise BadInput(
+        f"random_state must be None or a whole number from 0 to {LARGEST_SEED}. Got {random_state!r}."
+    )
 
 
 def take_sample(X: Matrix) -> Matrix:

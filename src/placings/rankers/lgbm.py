@@ -18,15 +18,16 @@ from placings.rankers.boosting import (
     TreeRanker,
     are_whole,
     as_old_sparse,
-    as_seed,
     as_threads,
     check_rounds,
     code_labels,
     drop_empty_queries,
     merge_params,
     pop_param,
+    read_file,
     show_rounds,
 )
+from placings.rankers.estimator import as_seed
 from placings.rankers.facts import POSITIVE_WEIGHT, Choice, Float, Int, RankerFacts
 
 Fields = dict[str, str]
@@ -104,7 +105,8 @@ def _check_tree(fields: Fields, width: int) -> None:
     categories = int(_read_numbers(fields, "num_cat", int, 1)[0])
     if leaves < 1 or categories < 0:
         raise BadModel("its number of leaves is wrong")
-    _read_numbers(fields, "leaf_value", float, leaves)
+    if not np.isfinite(_read_numbers(fields, "leaf_value", float, leaves)).all():
+        raise BadModel("a leaf's value must be a finite number")
     if leaves == 1:
         return
     nodes = leaves - 1
@@ -294,7 +296,7 @@ class LightGBMRanker(TreeRanker):
         """A fitted ranker from a model that LightGBM saved as text, with equal (raw) scores."""
         ranker = cls()
         try:
-            ranker._load(Path(path).read_bytes())
+            ranker._load(read_file(path))
         except BadModel as error:
             raise BadFile(path, f"this is not a LightGBM text model: {error}.") from error
         ranker.rounds = ranker.rounds_

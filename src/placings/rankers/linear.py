@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning
 from placings.data import Matrix, RankingData
 from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
-from placings.rankers.estimator import Ranker
+from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import Choice, Float, RankerFacts
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
@@ -244,6 +244,7 @@ class LinearRanker(Ranker):
         return show
 
     def _check_settings(self) -> None:
+        as_seed(self.random_state)
         choices = {"loss": LOSSES, "pairs": PAIRS, "center": CENTERS}
         for name, allowed in choices.items():
             value = getattr(self, name)

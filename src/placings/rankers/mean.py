@@ -11,7 +11,7 @@ import numpy as np
 from placings.core import AnyArray, BadInput, Floats, Ints
 from placings.data import Matrix, RankingData
 from placings.rankers.catalogue import make_ranker
-from placings.rankers.estimator import Ranker
+from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import RankerFacts
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = {"lightgbm": {}, "neural": {}}
@@ -66,6 +66,7 @@ class MeanRanker(Ranker):
         for name, ranker in members.items():
             if "random_state" in ranker.get_params() and "random_state" not in self.members[name]:
                 ranker.set_params(random_state=self.random_state)
+            as_seed(ranker.get_params(deep=False).get("random_state"))
         return members
 
     def _check_settings(self) -> None:
@@ -121,11 +122,15 @@ class MeanRanker(Ranker):
                 {file[len(start) :]: content for file, content in files.items() if file.startswith(start)}
             )
             self.members_[name] = ranker
-        if self.scales_.shape != (len(self.members_),) or not (self.scales_ > 0.0).all():
+        if self.scales_.shape != (len(self.members_),) or not _are_scales(self.scales_):
             raise BadInput(f"scales.txt must hold {len(self.members_)} numbers above 0.")
 
     def _missing_policy(self) -> str:
         return "; ".join(f"{name}: {ranker._missing_policy()}" for name, ranker in self.members_.items())
+
+
+def _are_scales(scales: Floats) -> bool:
+    return bool((np.isfinite(scales) & (scales > 0.0)).all())
 
 
 def measure_spread(scores: Floats, offsets: Ints) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,10 @@ from placings.core import (
     PlacingsWarning,
     UnknownName,
     need_library,
+    parse_json,
 )
 from placings.data import Matrix, RankingData
-from placings.rankers.estimator import Ranker
+from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import Choice, Float, RankerFacts
 from placings.rankers.presets import NetworkSettings, settle
 from placings.transforms import Mixture, Transform, is_foreign, make_transform, refuse_half
@@ -246,7 +248,7 @@ class NeuralRanker(Ranker):
         if isinstance(self.transform, Transform):
             check_transform(self.transform)
         settings = self.settings_ = self._settle(train.n_queries)
-        seed = 0 if self.random_state is None else int(self.random_state)
+        seed = as_seed(self.random_state) or 0
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
             train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
         self.bag_ = is_wide(train.X)
@@ -300,7 +302,14 @@ class NeuralRanker(Ranker):
             from placings.rankers.networks import pass_sparse
 
             X = pass_sparse(self.transform_, X)
-        return score_rows(self.network_, X, offsets)
+        scores = score_rows(self.network_, X, offsets)
+        if np.isfinite(scores).all():
+            return scores
+        # a value near the end of float32 is too large for the network's sums; float64 has room for them
+        wide = score_rows(copy.deepcopy(self.network_).cpu().double(), X, offsets)
+        if self._looks_at_list():
+            return wide
+        return np.where(np.isfinite(scores), scores, wide)
 
     def _looks_at_list(self) -> bool:
         return bool(self.network_.needs_lists or self.transform_._per_query)
@@ -331,16 +340,35 @@ class NeuralRanker(Ranker):
         torch = need_torch()
         from safetensors.numpy import load
 
-        facts = json.loads(files[FACTS])
+        facts = parse_json(files[FACTS])
         self.transform_ = Transform.from_state(facts["state"], load(files[TRANSFORM]))
+        if self.transform_.feature_names_ != self.feature_names_:
+            raise BadInput(f"{TRANSFORM} is of other features than the ranker.")
         if facts["given"]:
             self.transform = clone(self.transform_)
         self.bag_ = bool(facts.get("bag", False))
         self.settings_ = settle(self.preset, facts["settings"])
+        arrays = load(files[NETWORK])
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise BadInput(f"{NETWORK} must hold finite numbers.")
+        self._check_shapes({name: array.shape for name, array in arrays.items()})
         self.network_ = self._build(self.settings_)
-        tensors = {name: torch.from_numpy(array.copy()) for name, array in load(files[NETWORK]).items()}
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         self.network_.load_state_dict(tensors)
         self.network_.eval()
+
+    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuse settings of another network than the one whose weights are there, before it is made."""
+        import torch
+
+        if len(self.settings_.hidden) + self.settings_.blocks > max(16, len(shapes)):
+            raise BadInput(f"{NETWORK} has {len(shapes)} arrays, fewer than the settings have layers.")
+        with torch.device("meta"):  # shapes without memory
+            wanted = self._assemble(self.settings_).state_dict()
+        for name in dict.fromkeys([*wanted, *shapes]):
+            want = tuple(wanted[name].shape) or (1,) if name in wanted else None  # one number has a shape too
+            if want != shapes.get(name):
+                raise BadInput(f"{name!r} in {NETWORK} must have shape {want}. Got {shapes.get(name)}.")
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
@@ -357,6 +385,7 @@ class NeuralRanker(Ranker):
         from placings.rankers.networks import find_activation
         from placings.training import OPTIMIZERS, PRECISIONS, SCHEDULES
 
+        as_seed(self.random_state)
         settings = self._settle()
         find_loss(settings.loss, draws=settings.draws)
         metric(self.metric)
@@ -394,10 +423,13 @@ class NeuralRanker(Ranker):
 
     def _build(self, settings: NetworkSettings) -> Any:
         torch = need_torch()
+        network = self._assemble(settings)
+        return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def _assemble(self, settings: NetworkSettings) -> Any:
         from placings.rankers.assembly import build_network
 
-        network = build_network(settings, self.transform_, self.context or (), bag=self.bag_)
-        return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return build_network(settings, self.transform_, self.context or (), bag=self.bag_)
 
     def _pass_sparse(self, data: RankingData) -> RankingData:
         from placings.rankers.networks import pass_sparse

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, UnknownName, need_library
+from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, OverLimit, UnknownName, need_library
 from placings.data import Matrix, RankingData, name_features
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -17,17 +17,18 @@ from placings.rankers.boosting import (
     BoostingWatch,
     TreeRanker,
     are_whole,
-    as_seed,
     as_threads,
     check_rounds,
     drop_empty_queries,
     exponential_gain,
     merge_params,
     pop_param,
+    read_file,
     show_rounds,
 )
-from placings.rankers.estimator import weigh_queries
+from placings.rankers.estimator import as_seed, weigh_queries
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
+from placings.rankers.xgb_files import BadModel, check_model, read_model
 
 LARGEST_LABEL = 31  # with XGBoost's own exponential gain
 LARGEST_EXPONENT = 127  # labels are float32 there
@@ -129,28 +130,6 @@ def make_dense(X: Matrix) -> Iterator[Floats32]:
     rows = max(1, CELLS // max(1, X.shape[1]))
     for start in range(0, X.shape[0], rows):
         yield X[start : start + rows].toarray()
-
-
-def check_trees(content: bytes, width: int) -> None:
-    """Refuse a model (XGBoost's JSON, as it writes it after loading) whose trees would lead it astray.
-
-    XGBoost follows children and features without looking: a damaged file could end the process.
-    """
-    part = json.loads(content)["learner"]["gradient_booster"]
-    trees = part.get("gbtree", part)["model"].get("trees", ())
-    for number, tree in enumerate(trees):
-        children = np.array([tree["left_children"], tree["right_children"]], dtype=np.int64)
-        nodes = children.shape[1]
-        inner = children[0] != -1
-        led_to = children[:, inner].ravel()
-        arrays = ("split_indices", "split_conditions", "default_left", "base_weights")
-        whole = nodes > 0 and all(len(tree[name]) == nodes for name in arrays)
-        grown = ((led_to > 0) & (led_to < nodes)).all() and len(set(led_to.tolist())) == len(led_to)
-        if not whole or not grown or (children[1, ~inner] != -1).any():
-            raise ValueError(f"the nodes of tree {number} form no tree")
-        used = np.array(tree["split_indices"], dtype=np.int64)[inner]
-        if ((used < 0) | (used >= width)).any():
-            raise ValueError(f"tree {number} uses a feature that does not exist")
 
 
 OBJECTIVES = ("rank:ndcg", "rank:pairwise", "rank:map")
@@ -283,7 +262,9 @@ class XGBoostRanker(TreeRanker):
         """
         ranker = cls()
         try:
-            ranker._load(Path(path).read_bytes())
+            ranker._load(read_file(path))
+        except OverLimit:
+            raise
         except BadInput as error:
             raise BadFile(path, str(error)) from error
         ranker.rounds = ranker.rounds_
@@ -368,11 +349,16 @@ class XGBoostRanker(TreeRanker):
     # -- using -------------------------------------------------------------------------------------
 
     def _score(self, X: Matrix) -> AnyArray:
-        parts = [
-            self.booster_.inplace_predict(part, predict_type="margin", validate_features=False)
-            for part in make_dense(X)
-        ]
+        parts = [self._score_part(part) for part in make_dense(X)]
         return np.concatenate([np.empty(0, dtype=np.float32), *parts])
+
+    def _score_part(self, part: Floats32) -> AnyArray:
+        if not self._linear:
+            found = self.booster_.inplace_predict(part, predict_type="margin", validate_features=False)
+            return np.asarray(found)
+        xgboost = need_library("xgboost", "XGBoostRanker", "trees")  # a linear booster has no quick way
+        matrix = xgboost.DMatrix(part, nthread=as_threads(self.n_jobs))
+        return np.asarray(self.booster_.predict(matrix, output_margin=True, validate_features=False))
 
     def _contribute(self, X: Matrix) -> AnyArray:
         xgboost = need_library("xgboost", "XGBoostRanker", "trees")
@@ -401,17 +387,17 @@ class XGBoostRanker(TreeRanker):
         xgboost = need_library("xgboost", "XGBoostRanker", "trees")
         booster = xgboost.Booster({"nthread": as_threads(self.n_jobs), "verbosity": 0})
         try:
-            if not content.startswith(b"{"):
-                raise ValueError("it begins with no '{'")
+            model = read_model(content)
+            width = check_model(model)
+        except BadModel as error:
+            raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {error}.") from error
+        self._refuse_width(width, "XGBoost")
+        try:
             booster.load_model(bytearray(content))
-            shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
-            check_trees(bytes(booster.save_raw("json")), int(booster.num_features()))
-        except (xgboost.core.XGBoostError, ValueError, KeyError) as error:
+        except xgboost.core.XGBoostError as error:
             raise BadInput(f"this is not an XGBoost model (JSON or UBJSON): {_first_line(error)}") from error
-        if int(shape.get("num_class", 0)) > 1 or int(shape.get("num_target", 1)) > 1:
-            raise BadInput("this XGBoost model gives several scores a row; a ranker needs one.")
-        self._refuse_width(int(booster.num_features()), "XGBoost")
         self.booster_ = booster
+        self._linear = model["learner"]["gradient_booster"]["name"] == "gblinear"
         self.rounds_ = int(booster.num_boosted_rounds())
         self.history_ = ()
 

@@ -1,4 +1,6 @@
+from .engines import BadHit as BadHit
 from .engines import Engine as Engine
+from .engines import HitReader as HitReader
 from .engines import HitsFile as HitsFile
 from .engines import open_engine as open_engine
 from .guard import Guard as Guard
@@ -7,6 +9,8 @@ from .requests import Focus as Focus
 from .requests import Hit as Hit
 from .requests import Request as Request
 from .requests import Reranked as Reranked
+from .requests import check_request as check_request
+from .requests import clean_text as clean_text
 from .reranker import FEATURE_SETS as FEATURE_SETS
 from .reranker import Reranker as Reranker
 from .reranker import list_members as list_members

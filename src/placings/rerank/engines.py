@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-from placings.core import LATE, BadFile, BadInput, UnknownName, find_late, iterate_blocks
-from placings.rerank.requests import Focus, Hit
+from placings.core import (
+    LATE,
+    BadFile,
+    BadInput,
+    PlacingsWarning,
+    UnknownName,
+    find_late,
+    find_limit,
+    iterate_blocks,
+    parse_json,
+)
+from placings.rerank.requests import Focus, Hit, check_request
 
 ENGINES = LATE["kind of engine"]
 SAME = {"postgres": "postgresql"}
@@ -19,6 +29,7 @@ EXAMPLES = (
     "opensearch+http://host:9200/index or hits:hits.jsonl"
 )
 BLOCK = 1 << 20
+LAST_RANK = 2**31
 
 
 @runtime_checkable
@@ -69,13 +80,92 @@ def open_engine(spec: str, **settings: Any) -> Engine:
     return found
 
 
+class BadHit(ValueError):
+    """A hit that no list can hold; it says why, as in "with the score inf"."""
+
+
+FAULTS = (AttributeError, KeyError, TypeError, ValueError, OverflowError)  # of a hit that has another shape
+GLOBE = {"lat": 90.0, "lon": 180.0}
+
+
+class HitReader:
+    """Reads what a server found, hit by hit; a bad one is left out, and a warning says so, once an engine.
+
+    Bad are: no id, an id for the second time, a score that is not finite, a place that is not on the globe, a
+    weight that is not finite, and what cannot be read at all. If every hit is bad, BadHit says why the first
+    one is. `quote` makes a problem fit to be shown. Ranks count the hits that are kept.
+    """
+
+    def __init__(self, name: str, *, quote: Callable[[object], str] = str, scored: bool = True) -> None:
+        self.name, self.left_out = name, 0
+        self._quote, self._scored = quote, scored
+
+    def read(self, rows: Iterable[Any], read: Callable[[Any, int], Hit]) -> list[Hit]:
+        """The good ones of these rows as `read(row, rank)` makes them hits."""
+        kept: list[Hit] = []
+        seen: set[str] = set()
+        faults: list[str] = []
+        for number, row in enumerate(rows, 1):
+            try:
+                hit = read(row, len(kept) + 1)
+                check_hit(hit, scored=self._scored)
+                if hit.id in seen:
+                    raise BadHit(f"with the id {hit.id!r} for the second time")
+            except BadHit as error:
+                faults.append(f"a hit (number {number}) {error}")
+            except FAULTS as error:
+                faults.append(
+                    f"a hit (number {number}) that cannot be read ({type(error).__name__} {str(error)[:200]})"
+                )
+            else:
+                seen.add(hit.id)
+                kept.append(hit)
+        if faults and not kept:
+            raise BadHit(self._quote(faults[0]))
+        if faults and not self.left_out:
+            warnings.warn(
+                f"{self.name} gave {self._quote(faults[0])}: {len(faults)} of {len(faults) + len(kept)} hits "
+                "are left out. This is said once.",
+                PlacingsWarning,
+                stacklevel=4,
+            )
+        self.left_out += len(faults)
+        return kept
+
+
+def check_hit(hit: Hit, *, scored: bool = True) -> None:
+    """Refuse a hit that no list can hold; without `scored` a score may be unknown (NaN)."""
+    if not hit.id:
+        raise BadHit("without an id")
+    if math.isinf(hit.score) or (scored and math.isnan(hit.score)):
+        raise BadHit(f"with the score {hit.score}")
+    for name, most in GLOBE.items():
+        number = _as_number(hit.fields.get(name))
+        if number is not None and not abs(number) <= most:
+            raise BadHit(f"with {name} {number}, which is not on the globe")
+    weight = _as_number(hit.fields.get("weight"))
+    if weight is not None and not math.isfinite(weight):
+        raise BadHit(f"with the weight {weight}")
+
+
+def _as_number(value: Any) -> float | None:
+    """A number as a float, one too large for it as infinite; what is no number is not judged."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 class HitsFile:
     """Answers of any engine, written down as JSON lines: an engine that needs no server.
 
     One object a line: `query`, and `hits`, a list of objects with `item_id` (or `id`) and whatever fields the
     engine gives, best first; `score` and `rank` (or `position`) where they are known. A query that the file
     does not hold finds nothing. Texts are compared without case and outer blanks; the last line of a query
-    counts.
+    counts. A line of another shape is refused. A hit with an infinite score, off the globe or with the id of
+    another one of its line is left out, with a warning.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -91,7 +181,7 @@ class HitsFile:
         self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
     ) -> list[Hit]:
         """The first `k` hits of this query's line; `layers` keeps those whose `type` is one of them."""
-        hits = self._answers.get(_simplify(text), [])
+        hits = self._answers.get(_simplify(check_request(text, focus, k, layers)), [])
         if layers is not None:
             hits = [hit for hit in hits if hit.fields.get("type") in set(layers)]
         return hits[:k]
@@ -101,23 +191,29 @@ class HitsFile:
 
     def _read(self) -> dict[str, list[Hit]]:
         answers, line = {}, 0
+        reader = HitReader(str(self.path), scored=False)
         for block in iterate_blocks(self.path, BLOCK):
             for text in block.splitlines():
                 line += 1
                 if text.strip():
-                    query, hits = self._read_line(line, text)
-                    answers[_simplify(query)] = hits
+                    query, listed = self._read_line(line, text)
+                    hits = [self._read_hit(line, place, hit) for place, hit in enumerate(listed, 1)]
+                    try:
+                        good = reader.read(hits, lambda hit, _: hit)
+                    except BadHit as error:
+                        self._refuse(line, f"has {error}, and no other one")
+                    answers[_simplify(query[: find_limit("text")])] = good
         return answers
 
-    def _read_line(self, line: int, text: bytes) -> tuple[str, list[Hit]]:
+    def _read_line(self, line: int, text: bytes) -> tuple[str, list[Any]]:
         try:
-            told = json.loads(text)
+            told = parse_json(text)
         except ValueError as error:
             self._refuse(line, f"is not JSON: {error}")
         query, hits = (told.get("query"), told.get("hits")) if isinstance(told, Mapping) else (None, None)
         if not isinstance(query, str) or not isinstance(hits, list):
             self._refuse(line, 'must be an object with "query", a text, and "hits", a list')
-        return query, [self._read_hit(line, place, hit) for place, hit in enumerate(hits, 1)]
+        return query, hits
 
     def _read_hit(self, line: int, place: int, told: Any) -> Hit:
         if not isinstance(told, Mapping):
@@ -129,10 +225,13 @@ class HitsFile:
             self._refuse(line, f"hit {place} has no item_id. It has: {there}")
         rank = fields.pop("rank", fields.pop("position", place))
         score = fields.pop("score", None)
-        known = score is None or (isinstance(score, int | float) and not isinstance(score, bool))
-        if not isinstance(rank, int) or not known:
+        number = math.nan if score is None else _as_number(score)
+        whole = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank <= LAST_RANK
+        if not whole or number is None:
             self._refuse(line, f"hit {place} must have a whole rank and a number as its score")
-        return Hit(str(identity), fields, math.nan if score is None else float(score), rank)
+        if not isinstance(identity, str | int | float) or isinstance(identity, bool):
+            self._refuse(line, f"the id of hit {place} must be a text or a number")
+        return Hit(str(identity), fields, number, rank)
 
     def _refuse(self, line: int, problem: str) -> NoReturn:
         raise BadFile(self.path, f"{problem}.", line=line)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.core import BadInput, Floats, Ints, as_utc, find_late
+from placings.core import BadInput, Floats, Ints, as_utc, check_limit, find_late, find_limit
 
 Focus: TypeAlias = tuple[float, float]  # latitude, longitude in degrees
+UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 OWN = ("item_id", "position", "score")  # what a hit itself says, whatever its fields are
 
 
@@ -98,11 +100,17 @@ class Request:
 
     @classmethod
     def from_dict(cls, told: Any) -> Request:
-        """The request of `{"context": {…}, "items": [{…}, …]}`, as JSON brings it; times are ISO 8601."""
+        """The request of `{"context": {…}, "items": [{…}, …]}`, as JSON brings it; times are ISO 8601.
+
+        More items than the limit `k` are refused.
+        """
         if not isinstance(told, Mapping) or not {"context", "items"} >= set(told) or "items" not in told:
             found = ", ".join(map(str, told)) if isinstance(told, Mapping) else _name_kind(told)
             raise BadInput(f'a request must have "context" and "items" and nothing else. Got {found}.')
-        return cls(told.get("context", {}), told["items"])
+        items = told["items"]
+        if isinstance(items, Sized):
+            check_limit("k", len(items), "a request")
+        return cls(told.get("context", {}), items)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: times as ISO 8601, missing numbers as null."""
@@ -156,6 +164,50 @@ def read_time(time: Any) -> datetime:
         raise BadInput(
             f"time must be a datetime or ISO 8601 text, such as 2026-03-01T08:30+01:00. Got {time!r}."
         ) from error
+
+
+def check_request(text: str, focus: Focus | None, k: int, layers: Sequence[str] | None) -> str:
+    """The text that an engine reads: the first letters up to the limit, no NUL, no half of a pair.
+
+    What no engine can be asked is refused: a text that is none, k below 1 or over its limit, a focus off the
+    globe, layers that are no texts.
+
+    >>> check_request("haupt", (49.0, 8.4), 40, ["stop"])
+    'haupt'
+    >>> check_request("haupt", (49.0, float("nan")), 40, None)
+    Traceback (most recent call last):
+    placings.core.errors.BadInput: focus must be (latitude, longitude) in degrees, or None. Got (49.0, nan).
+    """
+    if not isinstance(text, str):
+        raise BadInput(f"the text to search must be a string. Got {type(text).__name__}.")
+    whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
+    if not whole:
+        raise BadInput(f"k must be a whole number, 1 or more. Got {k!r}.")
+    if k < 1:
+        raise BadInput(f"k must be 1 or more. Got {k!r}.")
+    check_limit("k", int(k))
+    if isinstance(layers, str):
+        raise BadInput(f"layers must be a list of types, such as [{layers!r}]. Got {layers!r}.")
+    for layer in layers or ():
+        if not isinstance(layer, str) or layer != clean_text(layer):
+            raise BadInput(f"layers must be texts without control characters. Got {layer!r}.")
+    if focus is not None:
+        try:
+            fits = len(focus) == 2 and all(math.isfinite(number) for number in focus)
+        except (TypeError, OverflowError):
+            fits = False
+        if not fits or abs(focus[0]) > 90 or abs(focus[1]) > 360:
+            raise BadInput(f"focus must be (latitude, longitude) in degrees, or None. Got {focus!r}.")
+    return clean_text(text[: find_limit("text")])
+
+
+def clean_text(text: str) -> str:
+    r"""A text that every engine can take: without NUL, and with \ufffd for halves of surrogate pairs.
+
+    >>> clean_text("Ulm\0"), clean_text("\ud83d")
+    ('Ulm', '\ufffd')
+    """
+    return UNSENDABLE.sub(lambda found: "" if found[0] == "\0" else "\ufffd", text)
 
 
 def _as_plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,23 @@ from sklearn.base import BaseEstimator, clone
 
 from placings.core import (
     LATE,
+    OLD,
+    PART,
     BadBundle,
     BadInput,
+    Bundle,
     Floats,
     Ints,
+    PlacingsError,
     UnknownName,
+    hold_part,
     make_features,
     need_library,
+    parse_json,
     read_bundle,
+    read_settled,
+    refuse_other,
+    swap_folder,
     write_bundle,
 )
 from placings.data import RankingData
@@ -52,6 +62,7 @@ from placings.rerank.search_kinds import describe_searches
 if TYPE_CHECKING:
     import pandas as pd
 
+PARTS = ("model", "reranker")  # the bundles in a re-ranker's folder
 VERSIONS = (1, 2)  # 2 holds a sample request
 FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", "sample_request.json"
 OLD_FEATURES = "place_features.json"  # as version 1 called it
@@ -347,11 +358,24 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:
         """Two bundles in a folder: `model`, and `reranker`, which pins it; its digest pins the whole.
 
-        A sample request with its scores is kept, and asked again when the re-ranker is loaded.
+        A folder of its own is replaced in one step: whoever loads finds the old re-ranker or the new one. A
+        sample request with its scores is kept, and asked again when the re-ranker is loaded.
         """
         self._need_fit()
-        path = Path(path)
-        digest = self.ranker_.save(path / "model", metrics=metrics)
+        path = Path(path).resolve()
+        for name in PARTS:
+            refuse_other(path / name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own = _is_own(path)
+        with hold_part(path if own else path / PARTS[0], folder=True) as part:
+            self.digest_ = self._write(part, metrics)
+            if not own or not _swap_whole(part, path):
+                for name in PARTS:
+                    swap_folder(part / name, path / name)
+        return self.digest_
+
+    def _write(self, path: Path, metrics: Mapping[str, float] | None) -> str:
+        digest = self.ranker_.save(path / PARTS[0], metrics=metrics)
         files = {FEATURES: _as_json(self.features_.to_state())}
         if self.guard_ is not None:
             files[GUARD] = _as_json(self.guard_.to_state())
@@ -361,8 +385,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             scores = self.rerank(Request.from_dict(self._sample.to_dict())).scores
             files[SAMPLE] = _as_json({"request": self._sample.to_dict(), "scores": scores.tolist()})
         facts = {"reranker": VERSIONS[-1], "model": digest, "pool": self.pool}
-        self.digest_ = write_bundle(path / "reranker", facts, files)
-        return self.digest_
+        return write_bundle(path / PARTS[1], facts, files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,6 +427,10 @@ def load_reranker(path: str | Path, *, digest: str | None = None) -> Reranker:
     again: a library that reads its own file differently today is noticed.
     """
     path = Path(path)
+    return read_settled(path, lambda place: _load_once(place, digest))
+
+
+def _load_once(path: Path, digest: str | None) -> Reranker:
     if path.is_dir() and not (path / "reranker" / "manifest.json").is_file():
         inner = path / "reranker"
         meant = f" Did you mean {inner}?" if (inner / "reranker" / "manifest.json").is_file() else ""
@@ -411,23 +438,73 @@ def load_reranker(path: str | Path, *, digest: str | None = None) -> Reranker:
     bundle = read_bundle(path / "reranker", digest=digest)
     if bundle.manifest.get("reranker") not in VERSIONS:
         raise BadBundle(bundle.path, f"holds no re-ranker of version {' or '.join(map(str, VERSIONS))}.")
+    ranker = load_ranker(path / "model", digest=str(bundle.manifest.get("model")))
+    try:
+        reranker = _restore(bundle, ranker)
+    except BadBundle:
+        raise
+    except (PlacingsError, ValueError, TypeError, KeyError) as error:
+        raise BadBundle(bundle.path, f"cannot be restored: {' '.join(str(error).split())}") from error
+    reranker.digest_ = bundle.digest
+    if SAMPLE in bundle.files:
+        _ask_sample(reranker, bundle.path, _read_json(bundle, SAMPLE))
+    return reranker
+
+
+def _restore(bundle: Bundle, ranker: Ranker) -> Reranker:
     declared = next((name for name in (FEATURES, OLD_FEATURES) if name in bundle.files), None)
     if declared is None:
         raise BadBundle(bundle.path, f"has no {FEATURES}.")
-    ranker = load_ranker(path / "model", digest=str(bundle.manifest.get("model")))
-    features = FeatureSet.from_state(json.loads(bundle.files[declared]))
-    guard = Guard.from_state(json.loads(bundle.files[GUARD])) if GUARD in bundle.files else None
-    clicks = json.loads(bundle.files[CLICKS]) if CLICKS in bundle.files else {}
-    if not isinstance(clicks, dict) or not all(isinstance(count, int) for count in clicks.values()):
+    features = FeatureSet.from_state(_read_json(bundle, declared))
+    if not features.is_fitted:
+        raise BadBundle(bundle.path, f"{declared} must be of features that were fitted.")
+    width = sum(each.width() for each in features.fitted)
+    if width != ranker.n_features_in_:
+        raise BadBundle(
+            bundle.path, f"{declared} gives {width} features, but the model has {ranker.n_features_in_}."
+        )
+    guard = Guard.from_state(_read_json(bundle, GUARD)) if GUARD in bundle.files else None
+    clicks = _read_json(bundle, CLICKS) if CLICKS in bundle.files else {}
+    if not isinstance(clicks, dict) or not all(_is_count(count) for count in clicks.values()):
         raise BadBundle(bundle.path, f"{CLICKS} must map items to whole numbers.")
     pool = bundle.manifest.get("pool", 40)
-    if not isinstance(pool, int) or pool < 2:
+    if not _is_count(pool) or pool < 2:
         raise BadBundle(bundle.path, f"pool must be a whole number, 2 or more. Got {pool!r}.")
-    reranker = Reranker(features, ranker, guard, clicks, pool=pool)
-    reranker.digest_ = bundle.digest
-    if SAMPLE in bundle.files:
-        _ask_sample(reranker, bundle.path, json.loads(bundle.files[SAMPLE]))
-    return reranker
+    return Reranker(features, ranker, guard, clicks, pool=pool)
+
+
+def _read_json(bundle: Bundle, name: str) -> Any:
+    try:
+        return parse_json(bundle.files[name])
+    except ValueError as error:
+        raise BadBundle(bundle.path / name, f"is not JSON that can be read: {error}.") from None
+
+
+def _is_count(value: Any) -> bool:
+    """A whole number that float64 holds exactly."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a folder holds nothing but a re-ranker, and may be replaced whole."""
+    if not os.access(path.parent, os.W_OK):
+        return False
+    if not path.exists():
+        return True
+    if not path.is_dir():
+        raise BadInput(f"{path} is a file. Name a folder for the re-ranker.")
+    names = {each.name for each in path.iterdir()} - set(PARTS)
+    others = [name for name in names if not name.endswith((PART, OLD))]
+    return not others and not path.samefile(Path.cwd())
+
+
+def _swap_whole(part: Path, path: Path) -> bool:
+    """False where the folder itself cannot be replaced: another file system is mounted there."""
+    try:
+        swap_folder(part, path)
+    except OSError:
+        return False
+    return True
 
 
 def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:

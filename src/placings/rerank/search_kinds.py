@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_offsets, fold_letters
+from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_offsets, find_limit, fold_letters
 
 BANDS = ((3, 10), (11, 20), (21, 30), (31, 40))  # characters, as in Table 6.4 of the thesis
 UNKNOWN = "unknown"
@@ -106,7 +106,7 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def _as_text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
+    return value[: find_limit("text")].strip() if isinstance(value, str) else ""
 
 
 def _is_number(values: list[Any]) -> Bools:

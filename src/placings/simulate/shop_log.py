@@ -26,7 +26,7 @@ from placings.core import (
     need_library,
     write_atomically,
 )
-from placings.data import check_seed
+from placings.data import check_seed, write_sealed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -407,7 +407,6 @@ def write_shop_log(
     """
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     if by not in ("time", "arrival"):
         raise BadInput(f'by must be "time" or "arrival". Got {by!r}.')
@@ -418,7 +417,7 @@ def write_shop_log(
     for each in sorted(pc.unique(day).to_pylist()):
         path = folder / f"{each.isoformat()}.parquet"
         with write_atomically(path) as temporary:
-            pq.write_table(log.table.filter(pc.equal(day, pa.scalar(each, pa.date32()))), temporary)
+            write_sealed(log.table.filter(pc.equal(day, pa.scalar(each, pa.date32()))), temporary)
         written.append(path)
     return written
 

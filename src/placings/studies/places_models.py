@@ -18,6 +18,7 @@ from placings.core import (
     Floats,
     Ints,
     UnknownName,
+    escape_line,
     keep_cell,
     keep_old_names,
     need_library,
@@ -410,7 +411,11 @@ class StudyCells:
     def say(self, text: str) -> None:
         """One line on stderr, if wanted."""
         if self.progress:
-            print(f"[{time.perf_counter() - self.begun:7.1f} s] {text}", file=sys.stderr, flush=True)
+            print(
+                f"[{time.perf_counter() - self.begun:7.1f} s] {escape_line(text)}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def judge(
         self,

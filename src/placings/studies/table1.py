@@ -25,6 +25,7 @@ from placings.core import (
     check_count,
     check_share,
     digest_array,
+    escape_line,
     name_cell,
     plain_value,
     read_array,
@@ -524,7 +525,7 @@ def _choose_voice(progress: bool | Callable[[str], object]) -> Callable[[str], o
         return progress
     if not progress:
         return lambda line: None
-    return lambda line: print(line, file=sys.stderr, flush=True)
+    return lambda line: print(escape_line(line), file=sys.stderr, flush=True)
 
 
 def _compare_block(study: _Study, network: str, rule: str, **testing: Any) -> Comparison:

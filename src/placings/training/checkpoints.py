@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placings.core import BadFile, write_atomically
+from placings.core import BadFile, parse_json, write_atomically
 from placings.data import RankingData
 from placings.training.plans import History, TrainingPlan
 from placings.training.processes import ALONE, Processes
@@ -122,7 +122,7 @@ def read_checkpoint(path: Path, mark: dict[str, Any], team: Processes = ALONE) -
         return None
     try:
         tensors = load(content)
-        facts = json.loads(_find_header(content).get("__metadata__", {}).get("placings", "{}"))
+        facts = parse_json(_find_header(content).get("__metadata__", {}).get("placings", "{}"))
     except (SafetensorError, ValueError) as error:
         raise BadFile(path, f"is not a checkpoint of placings: {error}. Delete it to start anew.") from error
     if (
@@ -153,7 +153,7 @@ def _rename_fields(mark: dict[str, Any]) -> dict[str, Any]:
 
 def _find_header(content: bytes) -> dict[str, Any]:
     """What a safetensors file says of itself: eight bytes of length, then JSON."""
-    header: dict[str, Any] = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    header: dict[str, Any] = parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
     return header
 
 

@@ -140,7 +140,8 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None, *, prepared: Ten
 
     `prepared` are the same rows as the model's `prepare` gives them, if they are at hand.
     """
-    device = next(model.parameters()).device
+    first = next(model.parameters())
+    device, kind = first.device, torch.float64 if first.dtype == torch.float64 else torch.float32
     was = model.training
     model.eval()
     borders = np.array([0, X.shape[0]]) if offsets is None else offsets
@@ -152,7 +153,8 @@ def score_rows(model: Any, X: Any, offsets: Ints | None = None, *, prepared: Ten
     with torch.no_grad():
         for start, stop, inside in blocks:
             if prepared is None:
-                part = model.prepare(send_rows(X[start:stop], device), torch.from_numpy(inside).to(device))
+                rows = send_rows(X[start:stop], device, kind)
+                part = model.prepare(rows, torch.from_numpy(inside).to(device))
             else:
                 part = prepared[start:stop]
             packed = pack_lists(inside, device) if model.needs_lists else None

@@ -75,11 +75,13 @@ def sees_queries(model: Any) -> bool:
     return any(isinstance(layer, QueryScale) for layer in model.modules())
 
 
-def send_rows(X: Any, device: torch.device) -> Any:
-    """Rows on a device: a float32 tensor, or CSR parts of sparse rows."""
+def send_rows(X: Any, device: torch.device, kind: torch.dtype = torch.float32) -> Any:
+    """Rows on a device: a tensor, or CSR parts of sparse rows."""
     if isinstance(X, np.ndarray):
-        return torch.tensor(X, dtype=torch.float32, device=device)
-    return SparseRows.of(X, device)
+        return torch.tensor(X, dtype=kind, device=device)
+    rows = SparseRows.of(X, device)
+    rows.values = rows.values.to(kind)
+    return rows
 
 
 class SparseRows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Floats32, Ints
+from placings.core import AnyArray, BadInput, Floats, Floats32, Ints, check_limit
 from placings.transforms.policy import Indicator, Missing
 from placings.transforms.records import need_array
 from placings.transforms.sketch import Sketch
@@ -67,6 +67,8 @@ class KnotTransform(Transform):
         sizes = np.diff(offsets)
         if offsets[0] != 0 or offsets[-1] != len(knots) or (sizes < 0).any():
             raise BadInput("the knots in a transform's state do not fit their offsets.")
+        # one table for all features, as wide as the longest, is what torch is given
+        check_limit("model", 12 * count * int(sizes.max(initial=0)), "the knots in a transform's state")
         places = np.cumsum([0, *(self._table_length(int(size)) for size in sizes)])
         table = need_array(arrays, "table", np.float64, (int(places[-1]),))
         self.error_ = need_array(arrays, "error", np.float64, (count,))

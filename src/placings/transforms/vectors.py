@@ -65,10 +65,10 @@ def find_vectors(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> d
     for group, columns in groups.items():
         if isinstance(columns, str) or not len(columns):
             raise BadInput(f"group {group!r} must list its columns. Got {columns!r}.")
-        twice = [name for name in columns if name in taken or list(columns).count(name) > 1]
-        if twice:
-            raise BadInput(f"column {twice[0]!r} stands in two groups, or twice in {group!r}. Name it once.")
-        taken |= set(columns)
+        for name in columns:
+            if name in taken:
+                raise BadInput(f"column {name!r} stands in two groups, or twice in {group!r}. Name it once.")
+            taken.add(name)
         found[str(group)] = find_places(columns, names)
     return found
 

@@ -150,3 +150,14 @@ def test_spellings_remembered_or_not_are_the_same(text: str) -> None:
 def test_folded_letters_keep_their_signs() -> None:
     assert fold_letters("Frankfurt(Main), Étoile-Str.") == "frankfurt(main), etoile-str."
     assert fold_text("Frankfurt(Main), Étoile-Str.") == "frankfurt main etoile strasse"
+
+
+def test_few_long_texts_are_remembered_and_very_long_ones_not_at_all() -> None:
+    for function in (fold_text, fold_letters, give_spellings):
+        function.cache_clear()  # type: ignore[attr-defined]
+        for number in range(20):
+            function(f"{number}" + "x" * 5000)
+            function(f"{number}" + "x" * 200)
+        assert function.cache_info().currsize == 0  # type: ignore[attr-defined]
+        assert function("ulm") in ("ulm", ("ulm",))
+        assert function.cache_info().currsize == 1  # type: ignore[attr-defined]

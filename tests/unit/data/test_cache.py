@@ -144,7 +144,70 @@ def test_a_damaged_entry_is_read_anew(source: Path, folder: Path, damage: str) -
         np.save(entry / "y.npy", np.array([{}, {}, {}], dtype=object), allow_pickle=True)
         meta["sizes"]["y.npy"] = (entry / "y.npy").stat().st_size
         (entry / "entry.json").write_text(json.dumps(meta))
-    assert_same(fresh, read(source, cache="always"))
+    with pytest.warns(PlacingsWarning, match="a damaged copy was thrown away"):
+        assert_same(fresh, read(source, cache="always"))
+    assert_same(fresh, read(source, cache="always"))  # kept anew, so nothing is said
+
+
+@pytest.mark.parametrize("name", ["X.npy", "y.npy", "qids.npy", "offsets.npy", "items.arrow", "entry.json"])
+def test_a_flipped_bit_is_seen_and_the_file_read_anew(source: Path, folder: Path, name: str) -> None:
+    fresh = read(source, cache="always")
+    file = folder / cache.list_entries()[0].key / name
+    content = bytearray(file.read_bytes())
+    content[len(content) * 2 // 3] ^= 1
+    file.write_bytes(content)
+    with pytest.warns(PlacingsWarning, match="a damaged copy was thrown away"):
+        assert_same(fresh, read(source, cache="always"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "null", "[" * 5000, '{"sizes": []}', '{"sizes": {"a": "x"}, "shape": [1, 2, 3], "source": 1}',
+     '{"sizes": {}, "shape": [1e999, -1, true], "source": ""}', "\x00", "\ufeff{}", '{"seal": NaN}'],
+)  # fmt: skip
+def test_an_entry_that_says_anything_at_all_never_raises(source: Path, folder: Path, text: str) -> None:
+    fresh = read(source, cache="always")
+    entry = folder / cache.list_entries()[0].key
+    (entry / "entry.json").write_text(text)
+    assert cache.list_entries() == []
+    cache.prune_entries(1 << 40)
+    assert entry.exists()  # a day's grace: another process may be about to look
+    with pytest.warns(PlacingsWarning, match="a damaged copy was thrown away"):
+        assert_same(fresh, read(source, cache="always"))
+    (entry / "entry.json").write_text(text)
+    os.utime(entry, (1000.0, 1000.0))
+    cache.prune_entries(1 << 40)
+    assert not entry.exists()
+
+
+def test_a_resealed_entry_cannot_lead_outside_its_arrays(source: Path, folder: Path) -> None:
+    sparse = read(source, cache="always", sparse=True)
+    entry = folder / cache.list_entries()[0].key
+    meta = json.loads((entry / "entry.json").read_text())
+    meta.pop("seal")
+    for change in ({"shape": [3, 2, 1], "feature_names": ["f1"]}, {"columns": ["y", "offsets", "../qids"]}):
+        wrong = {**meta, **change}
+        (entry / "entry.json").write_text(json.dumps({**wrong, "seal": cache._seal(wrong)}))
+        with pytest.warns(PlacingsWarning, match="a damaged copy was thrown away"):
+            assert_same(sparse, read(source, cache="always", sparse=True))
+
+
+def test_an_entry_is_brought_to_the_disk_before_it_gets_its_name(
+    source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(cache, "sync_file", lambda path: synced.append(path.name))
+    monkeypatch.setattr(cache, "swap_folder", lambda part, path: (synced.append("swap"), part.rename(path)))
+    read(source, cache="always")
+    assert set(synced) >= {"X.npy", "y.npy", "offsets.npy", "qids.npy", "items.arrow"}
+    assert synced[-2:] == ["entry.json", "swap"]
+
+
+def test_what_has_no_plain_form_is_not_kept_and_does_not_stop_reading(source: Path, folder: Path) -> None:
+    odd = np.array([{}, {}], dtype=object)
+    data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1], segments={"odd": odd})
+    assert not cache.remember("k" * 40, source, data, [])
+    assert list(folder.iterdir()) == []
 
 
 def test_the_least_recently_used_go_first(

@@ -215,3 +215,28 @@ def test_concat_mixes_sparse_and_dense_as_sparse() -> None:
     assert joined.is_sparse
     assert joined.qids.tolist() == ["1", "x"]
     assert joined.X.toarray().tolist() == [[0, 1], [2, 0]]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("position", np.array([2**63, 1], dtype=np.uint64), "position must be below 2"),
+        ("position", [1e300, 1.0], "position must be below 2"),
+        ("weight", ["a", "b"], "weight must be numbers"),
+        ("propensity", [[0.5], [0.5]], "propensity must be one-dimensional"),
+    ],
+)
+def test_columns_that_overflow_or_are_text_are_refused(part: str, values: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1], **{part: values})
+
+
+def test_labels_of_text_are_refused() -> None:
+    with pytest.raises(BadInput, match="labels must be numbers"):
+        RankingData.from_arrays([[1.0], [2.0]], ["a", "b"], [1, 1])
+
+
+def test_the_first_of_many_names_that_stands_twice_is_named() -> None:
+    names = [*map(str, range(20_000)), "19999"]
+    with pytest.raises(BadInput, match="Got '19999' twice"):  # counting each name anew would take minutes
+        RankingData.from_arrays(np.zeros((1, 20_001)), [0], [1], feature_names=names)

@@ -129,3 +129,12 @@ def test_a_format_is_one_line_of_the_registry(tmp_path: Path, monkeypatch: pytes
         assert read(tmp_path / name, scale=2.0).X.tolist() == [[2.0], [4.0], [6.0]]
     with pytest.raises(BadInput, match="rows.toy is not read with qid="):
         read(tmp_path / "rows.toy", qid="query")
+
+
+def test_names_in_another_encoding_are_refused_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text(ROWS)
+    (tmp_path / "feature_names.txt").write_bytes("BM25\nlängd\n".encode("latin-1"))
+    with pytest.raises(BadFile, match="feature_names.txt:2: is not UTF-8 text"):
+        read(tmp_path / "rows.txt")
+    (tmp_path / "feature_names.txt").write_bytes(b"\xef\xbb\xbfBM25\r\nl\xe2\x80\xa8x\r\n")
+    assert read_feature_names(tmp_path / "feature_names.txt") == ("BM25", "l x")  # two lines, not three

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from placings.core.errors import BadFile, BadInput, EmptyFile, Joined, PlacingsWarning, TruncatedFile
+from placings.core.limits import OverLimit
 from placings.data import svmlight
 from placings.data.ranking import RankingData
 from placings.data.reading import read
@@ -129,7 +130,7 @@ GOOD = "1 qid:1 1:1\n"
         ("1 qid:1 7", "but found '7'"),
         ("1 qid:1 -3:1", "but found '-3:1'"),
         ("1,2,3", "the label is '1,2,3'"),
-        ("1 qid:1 99999999999:1", "the feature id in '99999999999:1' is above"),
+        ("1 qid:1 99999999999:1", "feature number 99,999,999,999 is over the limit of 1,048,576"),
         ("1 qid:1 qid:2 1:1", "a second qid"),
         ("1 qid: 1:1", "qid: stands without a value"),
         ("1 qid:1 2:1 2:3", "feature 2 is given twice"),
@@ -273,6 +274,117 @@ def test_group_sizes_come_from_side_files_or_from_the_caller(tmp_path: Path) -> 
     other = write_lines(tmp_path, "2\nx\n", "sizes")
     with pytest.raises(BadFile, match="sizes:2: expected the number of rows of a query, found 'x'"):
         read_svmlight(path, groups=other)
+
+
+@pytest.mark.parametrize("last", ["4", "6", "18446744073709551615", "9" * 5000])
+def test_group_sizes_beyond_all_rows_are_refused_with_their_line(tmp_path: Path, last: str) -> None:
+    # 2 · (2^63 − 1) + 6 is 4 as int64: the sizes of the four rows, and a crash
+    path = write_lines(tmp_path, "1 1:1\n" * 4, "rank.train")
+    write_lines(tmp_path, f"0\n9223372036854775807\n9223372036854775807\n{last}\n", "rank.train.query")
+    with pytest.raises(
+        BadFile, match="query:2: a query of 9223372036854775807 rows is too large: rank.train has 4"
+    ):
+        read_svmlight(path)
+    write_lines(tmp_path, f"1\n{last}\n", "rank.train.query")
+    with pytest.raises(BadFile, match="rank.train.query"):
+        read_svmlight(path)
+
+
+@pytest.mark.parametrize("groups", [[1.5, 2.5], [2**64 - 1, 5], [[4]], ["4"], [2**70]])
+def test_groups_of_a_caller_must_be_whole_numbers(tmp_path: Path, groups: list[int]) -> None:
+    path = write_lines(tmp_path, "1 1:1\n" * 4)
+    with pytest.raises(BadInput, match="groups must be the number of rows of each query"):
+        read_svmlight(path, groups=groups)
+    with pytest.raises(BadFile, match="add up to 18,446,744,073,709,551,614 rows"):
+        read_svmlight(path, groups=[2**63 - 1, 2**63 - 1])
+
+
+def test_a_feature_number_over_the_limit_is_refused_before_room_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(tmp_path, GOOD + "1 qid:1 1000000000:1\n")
+    limit = "feature number 1,000,000,000 is over the limit of 1,048,576"
+    with pytest.raises(BadFile, match=f"rows.txt:2: {limit}. If it is right, set PLACINGS_LIMIT_FEATURE"):
+        read_svmlight(path)
+    with pytest.raises(BadInput, match="n_features: feature number 1,000,000,000,000 is over the limit"):
+        read_svmlight(write_lines(tmp_path, GOOD), n_features=10**12)
+    monkeypatch.setenv("PLACINGS_LIMIT_FEATURE", "3000000000")
+    with pytest.raises(BadFile, match="the feature id in '99999999999:1' is above 2,147,483,646. Hash it."):
+        read_svmlight(write_lines(tmp_path, "1 qid:1 99999999999:1\n"))
+    monkeypatch.setenv("PLACINGS_LIMIT_FEATURE", "2000000")
+    assert read_svmlight(write_lines(tmp_path, "1 qid:1 1500000:1\n")).n_features == 1_500_000
+
+
+def test_a_dense_matrix_over_the_limit_of_cells_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(tmp_path, "1 qid:1\n" * 99 + "1 qid:1 100000:1\n")  # 100 rows of 100,000
+    monkeypatch.setenv("PLACINGS_LIMIT_CELLS", "9999999")
+    assert read_svmlight(path).is_sparse
+    with pytest.raises(
+        OverLimit, match="rows.txt: a matrix of 10,000,000 cells is over the limit of 9,999,999"
+    ):
+        read_svmlight(path, sparse=False)
+
+
+def test_short_rows_with_one_high_number_are_kept_sparse_where_they_would_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(
+        tmp_path, "1 qid:1\n" * 99 + "1 qid:1 64:1\n"
+    )  # 813 bytes; dense 100 · 64 · 4 = 25,600
+    assert not read_svmlight(path).is_sparse
+    monkeypatch.setattr(svmlight, "LARGE", 20_000)
+    assert read_svmlight(path).is_sparse
+
+
+def test_room_is_made_for_what_a_packed_file_can_hold(tmp_path: Path) -> None:
+    store = svmlight.RowStore(expected=10**12, size=1000)
+    block = svmlight.parse_lines(b"1 qid:1 1:1\n", svmlight.Rules.of((), False))
+    assert isinstance(block, svmlight.Block)
+    store.add(block)
+    assert isinstance(store.slabs[0], svmlight.DenseSlab)
+    assert store.slabs[0].array.nbytes <= svmlight.SLAB
+
+
+def test_a_packed_file_that_grows_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from placings.core import streams
+
+    monkeypatch.setattr(streams, "FREELY_UNPACKED", 1000)
+    path = write_lines(tmp_path, gzip.compress(b"1 qid:1\n" * 200_000), "rows.gz")  # 200 · 8 kB of a few kB
+    monkeypatch.setenv("PLACINGS_LIMIT_UNPACKED", "20")
+    with pytest.raises(BadFile, match="PLACINGS_LIMIT_UNPACKED"):
+        read_svmlight(path)
+    monkeypatch.setenv("PLACINGS_LIMIT_LINE", "100")
+    with pytest.raises(BadFile, match="PLACINGS_LIMIT_LINE"):
+        read_svmlight(write_lines(tmp_path, b"1 qid:1 " + b" " * 5_000_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"1 qid:\xe9 1:1\n0 qid:\xe8 1:2\n", "rows.txt:1: the qid '\ufffd' is not UTF-8"),
+        (b"1 qid:1 1:1 #A\n0 qid:1 1:2 #\xe8\n", "rows.txt:2: the item id '\ufffd' is not UTF-8"),
+        (b"1 qid:1 1:\x0c1\n", "rows.txt:1: feature 1 is"),
+        (b"1" * 100_000 + b"x qid:1 1:1\n", "rows.txt:1: the label is '1{40}\u2026'"),
+    ],
+)
+def test_other_encodings_and_odd_bytes_are_refused_with_their_line(
+    tmp_path: Path, text: bytes, message: str
+) -> None:
+    with pytest.raises(BadFile, match=message) as caught:
+        read_svmlight(write_lines(tmp_path, text))
+    assert len(str(caught.value)) < 400
+
+
+def test_a_last_nul_in_a_qid_is_kept_beside_blocks_of_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(svmlight, "BLOCK", 16)
+    path = write_lines(tmp_path, b"1 qid:7 1:1\n" * 4 + b"1 qid:a\0 1:1\n1 qid:a 1:1\n")
+    assert read_svmlight(path).qids.tolist() == ["7", "a\0", "a"]
 
 
 @pytest.mark.parametrize("option", ["non_finite", "negative_labels", "repeated_qid"])

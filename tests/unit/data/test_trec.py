@@ -183,3 +183,46 @@ def test_what_cannot_stand_in_a_run_is_refused_and_leaves_no_file(
     with pytest.raises(BadInput, match=message):
         write_run(data, scores, tmp_path / "run", tag=tag)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_spaces_that_trec_eval_does_not_know_are_part_of_an_id(tmp_path: Path) -> None:
+    # cut there, the line would have six words: document d, rank 1, score 2
+    run, qrels = write_both(tmp_path, "q Q0 d\u00a01 2 0.5\n", "q 0 d\u00a01 1\n")
+    data = read_trec(run, qrels)
+    assert data.items is not None
+    assert data.items.tolist() == ["d\u00a01"]
+    assert data.X.tolist() == [[0.5]]
+    assert data.y.tolist() == [1.0]
+    write_run(data, [1.0], tmp_path / "again")
+    again = read_trec(tmp_path / "again", qrels)
+    assert again.items is not None
+    assert again.items.tolist() == ["d\u00a01"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_id(tmp_path: Path) -> None:
+    assert read_trec(*write_both(tmp_path, "\ufeff" + RUN, "\ufeff" + QRELS)).qids.tolist() == ["301", "302"]
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("q Q0 d 1_0 0.5 t", "the rank is '1_0'"),
+        ("q Q0 d \u0661 0.5 t", "the rank is"),
+        (f"q Q0 d {'9' * 5000} 0.5 t", "the rank is '9{40}'"),
+        ("q Q0 d 1 1_0 t", "the score is '1_0'"),
+        ("q Q0 d 1 \u0661 t", "the score is"),
+        (f"q Q0 d 1 {'x' * 5000} t", "the score is 'x{40}'"),
+    ],
+)
+def test_numbers_that_only_python_reads_are_refused(tmp_path: Path, run: str, message: str) -> None:
+    with pytest.raises(BadFile, match=f"run.txt:1: {message}") as caught:
+        read_trec(*write_both(tmp_path, run + "\n", "q 0 d 1\n"))
+    assert len(str(caught.value)) < 400
+
+
+def test_ids_of_a_run_stay_as_written(tmp_path: Path) -> None:
+    run = "007 Q0 d 1 1 t\n7 Q0 d 1 1 t\n18446744073709551615 Q0 d 1 1 t\n18446744073709551614 Q0 d 1 1 t\n"
+    with pytest.warns(PlacingsWarning, match="have no judgements"):
+        data = read_trec(*write_both(tmp_path, run, "7 0 d 1\n"))
+    assert data.qids.tolist() == ["007", "7", "18446744073709551615", "18446744073709551614"]
+    assert data.y.tolist() == [0, 1, 0, 0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placings.core.errors import BadFile
+from placings.core.errors import BadFile, PlacingsError
 from placings.data.ranking import RankingData
 from placings.data.reading import read
 from placings.evaluation.score_files import read_scores, stands_together
@@ -83,3 +83,34 @@ def test_items_that_the_data_do_not_know_are_refused(data: RankingData, tmp_path
     file = keep(tmp_path, "s.csv", "qid,item,score\n7,a,1\n7,b,2\n8,a,3\n8,c,4\n")
     with pytest.raises(BadFile, match="the data have no item ids"):
         read_scores(file).match(data.replace(items=None))
+
+
+def test_score_ids_stay_as_written(tmp_path: Path) -> None:
+    large = str(2**64 - 1)
+    ids = ["007", "7", large, str(2**64 - 2)]
+    data = RankingData.from_arrays([[1.0]] * 4, [0, 1, 0, 1], ids)
+    rows = "".join(f"{each},{place}\n" for place, each in reversed(list(enumerate(ids))))
+    assert read_scores(keep(tmp_path, "s.csv", "qid,score\n" + rows)).match(data).tolist() == [0, 1, 2, 3]
+    merged = rows.replace("007,", "7,")
+    with pytest.raises(BadFile, match="its ids are not those of the data, at query '007'"):
+        read_scores(keep(tmp_path, "s.csv", "qid,score\n" + merged)).match(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.txt", b"1\n1_0\n", "s.txt:2: '1_0' is not a number"),
+        ("s.txt", "1\n\u0661\n".encode(), "s.txt:2: '\u0661' is not a number"),
+        ("s.txt", b"1\x0c2\n", "s.txt:1: '1.x0c2' is not a number"),  # one line, not two
+        ("s.txt", b"1\n\n2\n", "s.txt:2: '' is not a number"),
+        ("s.csv", b"qid,qid,score\n7,7,1\n", "two columns of one name"),
+        ("s.csv", b"qid,score\n\xff,1\n", "cannot be read"),
+    ],
+)
+def test_hostile_scores_are_refused_in_one_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PlacingsError, match=message) as caught:
+        read_scores(tmp_path / name)
+    assert "\n" not in str(caught.value)

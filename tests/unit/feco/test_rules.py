@@ -66,8 +66,8 @@ def test_a_rule_that_is_not_known_is_refused(rule: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("text", "message"), [
     ("- price\n", "must hold `feature: rule`"),
-    ("price: [1\n", "cannot be read"),
-    ("!!python/object/apply:os.system ['true']\n", "cannot be read"),
+    ("price: [1\n", "is not YAML that can be read"),
+    ("!!python/object/apply:os.system ['true']\n", "is not YAML that can be read"),
 ])  # fmt: skip
 def test_a_file_that_is_no_mapping_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(text)

@@ -152,3 +152,63 @@ def test_a_locality_behind_the_last_comma_is_cut_off_and_nothing_else() -> None:
     assert split_locality("A, B", "Ulm") == "A, B"
     assert split_locality(", Ulm", "Ulm") == ", Ulm"
     assert split_locality("Ulm", "Ulm") == "Ulm"
+
+
+def test_another_name_as_a_text_is_one_name_and_not_its_letters(tmp_path: Path) -> None:
+    rows = [
+        {**STOP, "alt": "Ulm"},
+        {**STOP, "id": "s2", "alt": ["A", 7, "", None]},
+        {**STOP, "id": "s3", "alt": ""},
+    ]
+    places = read_places(write(tmp_path / "places.jsonl", rows))
+    assert [place.names for place in places] == [("Ulm",), ("A", "7"), ()]
+    for bad in ({"de": "Ulm"}, True, [["Ulm"]], [{}]):
+        with pytest.raises(BadFile, match=r"places.jsonl:2: alt must be texts. Got"):
+            read_places(write(tmp_path / "places.jsonl", [STOP, {**STOP, "id": "s2", "alt": bad}]))
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        ({"id": ["s1"]}, "id must be a text"),
+        ({"id": {}}, "id must be a text"),
+        ({"name": {"de": "Ulm"}}, "name must be a text"),
+        ({"locality": [1]}, "locality must be a text"),
+        ({"lat": 10**400}, "lat must be a finite number"),
+        ({"weight": 10**400}, "weight must be a finite number"),
+        ({"name": "\ud800"}, "half of a surrogate pair"),
+        ({"more": [{"deep": "\udfff"}]}, "half of a surrogate pair"),
+    ],
+)
+def test_values_of_another_kind_are_refused_with_their_line(
+    tmp_path: Path, told: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(BadFile, match=f"places.jsonl:2: {problem}|places.jsonl:2: holds {problem}"):
+        read_places(write(tmp_path / "places.jsonl", [STOP, {**STOP, "id": "s2", **told}]))
+
+
+def test_a_line_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    deep = '{"id": "1", "name": "A", "lat": 1, "lon": 1, "x": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    with pytest.raises(BadFile, match=r"places.jsonl:1: is not JSON: values nested more than 64 deep"):
+        read_places(write(tmp_path / "places.jsonl", [deep]))
+
+
+def test_a_long_chain_of_parents_is_one_place_and_takes_no_time() -> None:
+    count = 20_000  # by the square of 3,000 it took 136 s before
+    rows = [Place(str(i), f"n {i}", 0, 0, fields={"parent": str(i + 1)}) for i in range(count)]
+    for order in (rows, rows[::-1]):
+        (place,) = fold_parents(order)
+        assert place.id == str(count - 1)
+        assert len(place.fields["members"]) == count - 1
+
+
+def test_places_in_a_ring_of_parents_or_before_one_stay() -> None:
+    parents = {"a": "b", "b": "c", "c": "b", "d": "a", "e": "f", "f": "f", "g": "h", "h": "nowhere", "i": "g"}
+    rows = [Place(name, name, 0, 0, fields={"parent": parent}) for name, parent in parents.items()]
+    assert [place.id for place in fold_parents(rows)] == ["a", "b", "c", "d", "e", "f", "h"]
+
+
+def test_an_address_with_a_very_long_name_is_read_at_once(tmp_path: Path) -> None:
+    name = "x " + "1" * 60_000 + " !"
+    (place,) = read_places(write(tmp_path / "p.jsonl", [{**STOP, "type": "address", "name": name}]))
+    assert place.street == name

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from placings.core.errors import BadInput
+from placings.core.errors import BadInput, PlacingsWarning
 from placings.places.engines.postgres import Mix, PostgresEngine, write_search
 from placings.places.engines.requests import ServerFailed
 from placings.places.place import Place
@@ -314,3 +317,105 @@ def test_without_the_right_to_install_pg_trgm_the_way_out_is_told(address: str, 
         pytest.raises(ServerFailed, match="has no pg_trgm and cannot install it: .*CREATE EXTENSION pg_trgm"),
     ):
         engine.load(PLACES)
+
+
+# -- faults -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def frozen(process: int) -> Iterator[None]:
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def test_a_frozen_server_is_given_up_at_the_deadline_and_asked_anew(
+    address: str, extensions: set[str]
+) -> None:
+    with closing(PostgresEngine(address, table="freezing", timeout=1.0)) as engine:
+        engine.load(PLACES)
+        assert find_ids(engine, "karlsruhe")[0] == "ka"
+        backend = engine._connection.info.backend_pid
+        with frozen(backend):
+            began = time.monotonic()
+            with pytest.raises(ServerFailed, match="gave no answer within 1 seconds. Is it frozen"):
+                engine.search("karlsruhe")
+            assert time.monotonic() - began < 10  # it hung without end before
+        assert find_ids(engine, "karlsruhe")[0] == "ka"
+        assert engine._connection.info.backend_pid != backend
+
+
+def test_threads_that_wait_behind_a_frozen_search_are_bounded_too(
+    address: str, engine: PostgresEngine
+) -> None:
+    with closing(PostgresEngine(address, timeout=0.5)) as slow:
+        slow.search("karlsruhe")
+        with frozen(slow._connection.info.backend_pid):
+            failed: list[str] = []
+
+            def search() -> None:
+                try:
+                    slow.search("karlsruhe")
+                except ServerFailed as error:
+                    failed.append(str(error))
+
+            threads = [threading.Thread(target=search) for _ in range(4)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join(timeout=10)
+            assert not any(each.is_alive() for each in threads)
+        assert all("within 0.5 seconds" in each for each in failed)
+
+
+def test_a_server_that_takes_the_connection_and_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"postgresql://me:{PASSWORD}@127.0.0.1:{silent.getsockname()[1]}/geo"
+        with closing(PostgresEngine(address, timeout=0.3)) as engine:
+            began = time.monotonic()
+            with pytest.raises(ServerFailed, match="gave no answer within 0.3 seconds") as caught:
+                engine.search("ulm")
+            assert time.monotonic() - began < 2  # libpq alone waits for two seconds or more
+    assert PASSWORD not in f"{caught.value} {engine!r}"
+
+
+def test_rows_that_no_list_can_hold_are_left_out(address: str, extensions: set[str]) -> None:
+    with closing(PostgresEngine(address, table="spoilt", earthdistance=False)) as engine:
+        engine.load([*PLACES, Place("x1", "Karlsruhe X", 1, 1), Place("x2", "Karlsruhe Y", 1, 1)])
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("UPDATE spoilt SET lat = 'NaN' WHERE id = 'x1'")
+            connection.execute("UPDATE spoilt SET lon = 500 WHERE id = 'x2'")
+        with pytest.warns(PlacingsWarning, match="which is not on the globe"):
+            found = engine.search("karlsruhe")
+        ids = [hit.id for hit in found]
+        assert "ka" in ids
+        assert not {"x1", "x2"} & set(ids)
+        assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
+
+
+@pytest.mark.parametrize("text", ["karls\0ruhe", "karlsruhe \ud800", "\ud800", "k" * 500_000, "' OR 1=1; --"])
+def test_every_text_can_be_asked(engine: PostgresEngine, text: str) -> None:
+    assert isinstance(engine.search(text), list)
+
+
+def test_places_with_nul_half_pairs_and_nan_in_their_fields_are_loaded(
+    address: str, extensions: set[str]
+) -> None:
+    odd = Place("o\0dd", "Ul\ud800m", 48.4, 10.0, fields={"a\0": ["\ud800", float("nan"), {"b": "\0"}]})
+    with closing(PostgresEngine(address, table="odd")) as engine:
+        engine.load([odd])
+        (hit,) = engine.search("ul")
+        assert (hit.id, hit.name) == ("odd", "Ul\ufffdm")
+        assert hit.fields["a"] == ["\ufffd", None, {"b": ""}]
+
+
+def test_a_password_is_in_no_message_of_the_server(address: str) -> None:
+    wrong = address.replace(PASSWORD, "wrong%3Fpass")
+    with closing(PostgresEngine(wrong)) as engine, pytest.raises(ServerFailed) as caught:
+        engine.search("ulm")
+    said = f"{caught.value} {caught.value.__context__} {caught.value.__cause__} {engine!r}"
+    assert "password authentication failed" in said
+    for form in ("wrong?pass", "wrong%3Fpass"):
+        assert form not in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import log10
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from placings.core.errors import BadFile, BadInput, EmptyFile, MissingExtra, UnknownName
 from placings.places.engines import sqlite as scoring
 from placings.places.engines.sqlite import CROWD, POOL, SqliteEngine, build_index
-from placings.places.engines.sqlite_index import count_mistakes
+from placings.places.engines.sqlite_index import HASH, SEAL, count_mistakes
 from placings.places.place import Place
 from placings.rerank import Engine
 
@@ -388,7 +389,7 @@ def test_what_is_no_index_is_refused_and_said_so(tmp_path: Path) -> None:
     connection.close()
     text.write_text("no database at all " * 20)
     cut.write_bytes(good[: len(good) // 2])
-    old.write_bytes(good)
+    old.write_bytes(good[: -len(SEAL) - HASH])
     with sqlite3.connect(old) as connection:
         connection.execute("UPDATE about SET value = '0' WHERE name = 'version'")
     connection.close()
@@ -408,3 +409,81 @@ def test_what_is_no_index_is_refused_and_said_so(tmp_path: Path) -> None:
 def test_a_path_may_hold_signs_that_mean_something_in_addresses(tmp_path: Path) -> None:
     with SqliteEngine(build_index(PLACES, tmp_path / "a?b#c %20.db")) as engine:
         assert find(engine, "ulm")[0] == "ulm"
+
+
+def test_a_flipped_bit_anywhere_in_the_index_is_refused(tmp_path: Path) -> None:
+    path = build_index(PLACES, tmp_path / "places.db")
+    good = path.read_bytes()
+    for at in [20, 100, *range(8192, len(good) - 1, len(good) // 23), len(good) - HASH - 3, len(good) - 1]:
+        spoilt = bytearray(good)
+        spoilt[at] ^= 4
+        path.write_bytes(spoilt)
+        with pytest.raises(BadFile, match="is no place index: its (checksum does not fit|end is missing)"):
+            SqliteEngine(path)
+    for rest in (good[:-1], good[:-HASH], good[: -HASH - len(SEAL)], good + b"x"):
+        path.write_bytes(rest)
+        with pytest.raises(BadFile, match="Build one with: placings places index"):
+            SqliteEngine(path)
+    path.write_bytes(good)
+    with SqliteEngine(path) as opened:
+        assert find(opened, "karlsbad")[0] == "kbad"
+
+
+def test_an_index_from_before_there_were_seals_is_still_read(tmp_path: Path) -> None:
+    path = build_index(PLACES, tmp_path / "places.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM about WHERE name = 'seal'")
+    connection.close()
+    path.write_bytes(path.read_bytes()[: -len(SEAL) - HASH])
+    with SqliteEngine(path) as opened:
+        assert find(opened, "ulm")[0] == "ulm"
+        assert len(opened) == len(PLACES)
+
+
+def test_a_damaged_index_without_a_seal_is_told_in_a_sentence(tmp_path: Path) -> None:
+    path = build_index(PLACES, tmp_path / "places.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM about WHERE name = 'seal'")
+        connection.execute("UPDATE place SET fields = '{'")
+    connection.close()
+    path.write_bytes(path.read_bytes()[: -len(SEAL) - HASH])
+    with SqliteEngine(path) as opened, pytest.raises(BadFile, match="it is damaged"):
+        opened.search("ulm")
+
+
+@pytest.mark.parametrize("k", [10_001, 2**63, 10**40])
+def test_k_over_its_limit_is_refused_by_name(engine: SqliteEngine, k: int) -> None:
+    with pytest.raises(BadInput, match="over the limit of 10,000. If it is right, set PLACINGS_LIMIT_K"):
+        engine.search("ulm", k=k)
+
+
+@pytest.mark.parametrize("text", ["ul\0m", "\ud800", "ulm \udfff", "ulm " * 200_000])
+def test_every_text_can_be_asked(engine: SqliteEngine, text: str) -> None:
+    assert isinstance(engine.search(text), list)
+
+
+def test_a_name_with_a_line_break_stays_one_name_and_half_a_pair_is_refused(
+    make: Make, tmp_path: Path
+) -> None:
+    (hit,) = make([Place("1", "Ulm", *ULM, names=("Neu\nUlm",))]).search("ulm")
+    assert hit.fields["names"] == ("Neu Ulm",)
+    for place in (Place("1", "\ud800", *ULM), Place("1", "Ulm", *ULM, fields={"a": ["\ud800"]})):
+        with pytest.raises(BadInput, match="half of a surrogate pair"):
+            build_index([place], tmp_path / "no.db")
+
+
+def test_searches_of_many_threads_take_turns(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, inside, most = scoring._Search.run, [0], [0]
+
+    def count(search: object, reading: object) -> None:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.002)  # others would come in here
+        run(search, reading)  # type: ignore[arg-type]
+        inside[0] -= 1
+
+    monkeypatch.setattr(scoring._Search, "run", count)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: find(engine, "karlsruhe"), range(24)))
+    assert most == [1]  # eight at once took twice as long for each, handing Python's lock to and fro
+    assert all(each == found[0] for each in found)

@@ -146,6 +146,9 @@ def test_what_is_written_is_a_whole_page(tmp_path: Path, writer: str) -> None:
     metas = [attributes for tag, attributes in page.tags if tag == "meta"]
     assert {"charset": "utf-8"} in metas
     assert any(each.get("name") == "viewport" for each in metas)
+    (policy,) = (each for each in metas if each.get("http-equiv") == "Content-Security-Policy")
+    assert str(policy["content"]).startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
+    assert names.index("meta") < names.index("style")  # a policy holds from where it stands
     assert names.count("title") == names.count("h1") == 1
     assert "--ink: #1f2933" in text  # the house style
     assert "script" not in names

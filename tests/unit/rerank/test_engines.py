@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsError, UnknownName
+from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsError, PlacingsWarning, UnknownName
 from placings.places.engines.opensearch import OpenSearchEngine
 from placings.places.engines.pelias import PeliasEngine
 from placings.places.engines.postgres import PostgresEngine
 from placings.places.place import Place
-from placings.rerank.engines import Engine, open_engine
+from placings.rerank.engines import Engine, HitsFile, open_engine
+from placings.rerank.requests import Request
 
 ADDRESS = "postgresql://user:geheim@127.0.0.1:1/db"
 
@@ -94,3 +96,59 @@ def test_an_engine_whose_library_is_not_installed_names_the_command(monkeypatch:
     assert "geheim" not in repr(engine)
     with pytest.raises(MissingExtra, match="the PostgreSQL engine needs psycopg"):
         engine.search("ulm")
+
+
+def write_hits(path: Path, *lines: object) -> Path:
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return path
+
+
+def test_hits_of_a_file_that_no_list_can_hold_are_left_out(tmp_path: Path) -> None:
+    good = {"item_id": "a", "score": 2, "lat": 49.0, "lon": 8.4}
+    bad = [
+        {"item_id": "b", "score": float("inf")},
+        {"item_id": "c", "lat": 91.0},
+        {"item_id": "d", "lon": float("nan")},
+        {"item_id": "e", "score": 10**400},
+        {"item_id": "a", "score": 1},
+        {"item_id": ""},
+    ]
+    path = write_hits(
+        tmp_path / "hits.jsonl", {"query": "ulm", "hits": [*bad[:4], good, *bad[4:], {"id": 7}]}
+    )
+    with pytest.warns(PlacingsWarning, match=r"number 1\) with the score inf: 6 of 8 hits are left out"):
+        engine = HitsFile(path)
+    assert [hit.id for hit in engine.search("ulm")] == ["a", "7"]
+
+
+@pytest.mark.parametrize(
+    ("hit", "problem"),
+    [
+        ({"item_id": "a", "rank": True}, "whole rank"),
+        ({"item_id": "a", "rank": 10**30}, "whole rank"),
+        ({"item_id": "a", "rank": -1}, "whole rank"),
+        ({"item_id": {}}, "must be a text or a number"),
+        ({"item_id": "a", "score": 10**400}, "with the score inf, and no other one"),
+    ],
+)
+def test_a_hit_of_another_shape_is_refused_with_its_line(tmp_path: Path, hit: object, problem: str) -> None:
+    path = write_hits(tmp_path / "hits.jsonl", {"query": "a", "hits": []}, {"query": "b", "hits": [hit]})
+    with pytest.raises(BadFile, match=f"hits.jsonl:2: .*{problem}"):
+        HitsFile(path)
+
+
+def test_a_hits_file_refuses_deep_json_and_k_over_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "hits.jsonl"
+    path.write_text('{"query": "a", "hits": [' + "[" * 50_000)
+    with pytest.raises(BadFile, match="hits.jsonl:1: is not JSON"):
+        HitsFile(path)
+    engine = HitsFile(write_hits(path, {"query": "x" * 600, "hits": [{"id": 1}]}))
+    assert [hit.id for hit in engine.search("X" * 600)] == ["1"]
+    with pytest.raises(BadInput, match="PLACINGS_LIMIT_K"):
+        engine.search("a", k=2**63)
+
+
+def test_a_request_from_elsewhere_has_as_many_items_as_a_list_may() -> None:
+    assert len(Request.from_dict({"items": [{}] * 10_000}).items) == 10_000
+    with pytest.raises(BadInput, match="a request: a list of 10,001 results is over the limit of 10,000"):
+        Request.from_dict({"items": [{}] * 10_001})

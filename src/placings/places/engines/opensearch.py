@@ -20,10 +20,12 @@ from placings.places.engines.requests import (
     ServerFailed,
     check_place,
     check_request,
+    clean_value,
 )
 from placings.places.place import Place
-from placings.rerank import Focus, Hit
+from placings.rerank import BadHit, Focus, Hit, HitReader
 
+FAULTS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)  # of a hit of another shape
 LOGIN = "PLACINGS_OPENSEARCH_LOGIN"  # user:password
 KEY = "PLACINGS_OPENSEARCH_KEY"  # an Elasticsearch API key
 TEXTS = ("id", "name", "type", "locality", "street", "neighbourhood", "borough", "country", "zone")
@@ -81,7 +83,9 @@ class OpenSearchEngine:
     PLACINGS_OPENSEARCH_KEY. Neither is shown. The text is only ever a value in the query, never its syntax.
     `index_places` makes an index of places. Any other index, a shop's say, is searched in the fields that
     `fields` names with their boosts ("title^3", "brand"); its hits have the fields of their documents,
-    objects taken apart ("price.amount"), and `layers` are values of a field `type`.
+    objects taken apart ("price.amount"), and `layers` are values of a field `type`. Of a long text the first
+    512 characters are sent (the limit `text`). A hit that is off the globe, comes twice or has no finite
+    score is left out, with a warning.
     """
 
     def __init__(
@@ -105,8 +109,11 @@ class OpenSearchEngine:
         self.index = index
         self.boosts = boosts or Boosts()
         self.fields = None if fields is None else tuple(fields)
-        headers = _choose_headers(login or os.environ.get(LOGIN), key or os.environ.get(KEY))
-        self._server = Server(url, name="OpenSearch", headers=headers, patience=patience)
+        login, key = login or os.environ.get(LOGIN), key or os.environ.get(KEY)
+        headers = _choose_headers(login, key)
+        secrets = [key or "", login or "", *((login or "").split(":", 1)[1:])]
+        self._server = Server(url, name="OpenSearch", headers=headers, secrets=secrets, patience=patience)
+        self._reader = HitReader(f"OpenSearch at {self._server.address}", quote=self._server.quote)
 
     def __repr__(self) -> str:
         return f"OpenSearchEngine({self._server.address!r}, {self.index!r})"
@@ -115,7 +122,7 @@ class OpenSearchEngine:
         self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
     ) -> list[Hit]:
         """At most `k` hits by falling score; an empty text, or `layers=[]`, finds nothing, asks nothing."""
-        check_request(text, focus, k, layers)
+        text = check_request(text, focus, k, layers)
         if not text.strip() or (layers is not None and not layers):
             return []
         if self.fields is None:
@@ -130,7 +137,11 @@ class OpenSearchEngine:
         if not isinstance(listed, list):
             raise self._server.complain("JSON that has no hits.hits")
         read = self._read_hit if self.fields is None else self._read_document
-        return [read(hit, rank) for rank, hit in enumerate(listed[:k], 1)]
+        try:
+            return self._reader.read(listed[:k], read)
+        except BadHit as error:
+            problem = str(error)
+        raise self._server.complain(problem)
 
     def index_places(
         self,
@@ -148,18 +159,20 @@ class OpenSearchEngine:
         """
         if batch < 1:
             raise BadInput(f"batch must be 1 or more. Got {batch!r}.")
+        within = self._server.patience.load_deadline
         if replace:
-            self._server.ask("DELETE", self.index, accept=(404,))
-        made = self._server.ask("PUT", self.index, body=MAPPING, accept=(400,))
+            self._server.ask("DELETE", self.index, accept=(404,), seconds=within)
+        made = self._server.ask("PUT", self.index, body=MAPPING, accept=(400,), seconds=within)
         if "error" in made and "resource_already_exists" not in json.dumps(made["error"]):
-            raise self._server.complain(f"a refusal to make the index: {json.dumps(made['error'])[:300]}")
+            told = self._server.quote(json.dumps(made["error"]))
+            raise self._server.complain(f"a refusal to make the index: {told}")
         sent, waiting = 0, iter(places)
         while chunk := list(islice(waiting, batch)):
             self._send_bulk([(place.id, build_document(place)) for place in chunk])
             sent += len(chunk)
             if progress is not None:
                 progress(sent)
-        self._server.ask("POST", f"{self.index}/_refresh")
+        self._server.ask("POST", f"{self.index}/_refresh", seconds=within)
         return sent
 
     def close(self) -> None:
@@ -170,11 +183,12 @@ class OpenSearchEngine:
         patience = self._server.patience
         for attempt in range(patience.retries + 1):
             lines = [
-                json.dumps(part, ensure_ascii=False)
+                json.dumps(clean_value(part), ensure_ascii=False)
                 for identity, document in documents
                 for part in ({"index": {"_index": self.index, "_id": identity}}, document)
             ]
-            answer = self._server.ask("POST", "_bulk", lines=("\n".join(lines) + "\n").encode())
+            content = ("\n".join(lines) + "\n").encode()
+            answer = self._server.ask("POST", "_bulk", lines=content, seconds=patience.load_deadline)
             items = answer.get("items")
             if not isinstance(items, list) or len(items) != len(documents):
                 raise self._server.complain("a bulk answer that does not list what was sent")
@@ -202,38 +216,39 @@ class OpenSearchEngine:
             elif told["status"] >= 300:
                 raise ServerFailed(
                     f"OpenSearch at {self._server.address} refused the place {pair[0]!r} with status "
-                    f"{told['status']}: {json.dumps(told.get('error'))[:300]}."
+                    f"{told['status']}: {self._server.quote(json.dumps(told.get('error')))}."
                 )
         return again
 
-    def _read_document(self, hit: Any, rank: int) -> Hit:
+    @staticmethod
+    def _read_document(hit: Any, rank: int) -> Hit:
         try:
             return Hit(str(hit["_id"]), flatten(hit["_source"]), float(hit["_score"]), rank)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._server.complain(
-                f"a hit (number {rank}) without _id, _score or _source: {type(error).__name__} {error}"
+        except FAULTS as error:
+            raise BadHit(
+                f"without _id, _score or _source ({type(error).__name__} {str(error)[:200]})"
             ) from None
 
-    def _read_hit(self, hit: Any, rank: int) -> Hit:
+    @staticmethod
+    def _read_hit(hit: Any, rank: int) -> Hit:
         try:
             told, score = hit["_source"], hit["_score"]
             location = told["location"]
             known = {name: str(told.get(name) or "") for name in TEXTS}
             known["id"] = str(told.get("id") or hit["_id"])
+            names = told.get("names") or ()
             place = Place(
                 **known,
                 lat=float(location["lat"]),
                 lon=float(location["lon"]),
                 weight=float(told.get("weight") or 0.0),
-                names=tuple(map(str, told.get("names") or ())),
+                names=(names,) if isinstance(names, str) else tuple(map(str, names)),
                 fields=dict(told.get("fields") or {}),
             )
             return place.to_hit(float(score), rank)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._server.complain(
-                f"a hit (number {rank}) that is not a place with id, score and location: "
-                f"{type(error).__name__} {error}"
-            ) from None
+        except FAULTS as error:
+            problem = f"{type(error).__name__} {str(error)[:200]}"
+            raise BadHit(f"that is not a place with id, score and location: {problem}") from None
 
 
 def build_query(

@@ -9,7 +9,7 @@ from typing import Any
 from placings.core import UnknownName
 from placings.places.engines.requests import Patience, Server, check_request
 from placings.places.place import Place
-from placings.rerank import Focus, Hit
+from placings.rerank import BadHit, Focus, Hit, HitReader
 
 KEY = "PLACINGS_PELIAS_KEY"
 ENDPOINTS = ("auto", "autocomplete", "search")
@@ -30,7 +30,8 @@ class PeliasEngine:
     Either way `confidence`, `distance` and whatever else Pelias says are in `place.fields`. A place's `id` is
     its gid, its `type` the layer, its `weight` the popularity or population where there is one, else 0.
     Pelias itself gives 40 places at most. An empty text, or no layer at all (`layers=[]`),
-    finds nothing and asks nothing.
+    finds nothing and asks nothing. Of a long text the first 512 characters are sent (the limit `text`). A
+    place that is off the globe or comes twice is left out, with a warning.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class PeliasEngine:
         key = os.environ.get(KEY) if key is None else key
         self.endpoint, self.short, self.score = endpoint, short, score
         self._server = Server(url, name="Pelias", params={"api_key": key} if key else None, patience=patience)
+        self._reader = HitReader(f"Pelias at {self._server.address}", quote=self._server.quote)
 
     def __repr__(self) -> str:
         return f"PeliasEngine({self._server.address!r})"
@@ -58,18 +60,18 @@ class PeliasEngine:
         self, text: str, focus: Focus | None = None, k: int = 40, layers: Sequence[str] | None = None
     ) -> list[Hit]:
         """At most `k` hits in the server's order; `layers` are Pelias' own: venue, address, locality, …"""
-        check_request(text, focus, k, layers)
+        text = check_request(text, focus, k, layers)
         if not text.strip() or (layers is not None and not layers):
             return []
         answer = self._server.get(self._choose_path(text), self._choose_params(text, focus, k, layers))
         features = answer.get("features")
         if answer.get("type") != "FeatureCollection" or not isinstance(features, list):
             raise self._server.complain("JSON that is not a GeoJSON FeatureCollection")
-        hits = []
-        for rank, feature in enumerate(features[:k], 1):
-            place = self._read_place(feature, rank)
-            hits.append(place.to_hit(self._choose_score(place, rank), rank))
-        return hits
+        try:
+            return self._reader.read(features[:k], self._read_hit)
+        except BadHit as error:
+            problem = str(error)
+        raise self._server.complain(problem)
 
     def close(self) -> None:
         """Close the connections."""
@@ -96,16 +98,18 @@ class PeliasEngine:
         confidence = place.fields.get("confidence")
         return float(confidence) if isinstance(confidence, int | float) else 0.0
 
-    def _read_place(self, feature: Any, rank: int) -> Place:
+    def _read_hit(self, feature: Any, rank: int) -> Hit:
+        place = self._read_place(feature)
+        return place.to_hit(self._choose_score(place, rank), rank)
+
+    def _read_place(self, feature: Any) -> Place:
         try:
             told = feature["properties"]
             lon, lat = (float(number) for number in feature["geometry"]["coordinates"][:2])
             identity = str(told["gid"] if "gid" in told else told["id"])
             name = str(told["name"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._server.complain(
-                f"a feature (number {rank}) without gid, name or point ({type(error).__name__} {error})"
-            ) from None
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise BadHit(f"without gid, name or point ({type(error).__name__} {str(error)[:200]})") from None
         weight = next(
             (told[name] for name in ("popularity", "population") if isinstance(told.get(name), int | float)),
             0,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import os
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from placings.core import EARTH_KM, BadInput, fold_text, need_library, spell_once
-from placings.places.engines.requests import ServerFailed, check_place, check_request
+from placings.core import EARTH_KM, BadInput, escape_line, fold_text, need_library, spell_once
+from placings.places.engines.deadlines import Deadline, run_within
+from placings.places.engines.requests import ServerFailed, check_place, check_request, clean_value
+from placings.places.engines.secrets import Secrets, list_login
 from placings.places.place import Place, split_locality
-from placings.rerank import Focus, Hit
+from placings.rerank import BadHit, Focus, Hit, HitReader
 
 SHORT = 3  # texts up to here have indexes of their own, by weight: too many names begin with them
 TEXTS = ("id", "name", "type", "locality", "street", "neighbourhood", "borough", "country", "zone")
@@ -178,6 +182,7 @@ def _escape(text: str) -> str:
 ADDRESS = "PLACINGS_POSTGRES"
 BATCH = 20_000
 LONGEST, MOST_WORDS = 200, 20  # what is read of a text
+LONGEST_WAIT = 86_400.0  # seconds
 
 
 class PostgresEngine:
@@ -186,8 +191,10 @@ class PostgresEngine:
     `address` is a connection string (postgresql://user:password@host/database, or key=value pairs); without
     one the environment's PLACINGS_POSTGRES is used. It is never shown: errors name host and database only.
     `load` makes the table `table` and a second one of names beside it. `earthdistance=False` does without the
-    extension, by plain arithmetic; None takes it where it is installed. Statements are ended after
-    `timeout` seconds. Every value is a parameter, never part of a statement.
+    extension, by plain arithmetic; None takes it where it is installed. A search takes `timeout` seconds at
+    most, connecting included, and a load `load_timeout`: then the connection is cut, even if the server is
+    frozen. Every value is a parameter, never part of a statement. Threads take turns on one connection. A
+    place that is off the globe, comes twice or has no finite score is left out, with a warning.
     """
 
     def __init__(
@@ -198,19 +205,32 @@ class PostgresEngine:
         mix: Mix | None = None,
         earthdistance: bool | None = None,
         timeout: float = 10.0,
+        load_timeout: float = 3600.0,
     ) -> None:
         address = os.environ.get(ADDRESS) if address is None else address
         if not address:
             raise BadInput(f"no database is named. Give an address, or set {ADDRESS}=postgresql://…")
         if not 1 <= len(table.encode()) <= 40 or "\0" in table:
             raise BadInput(f"a table's name must have 1 to 40 bytes. Got {table!r}.")
-        if not timeout > 0:
-            raise BadInput(f"timeout must be above 0 seconds. Got {timeout!r}.")
-        self.table, self.mix, self.timeout = table, mix or Mix(), timeout
+        for name, seconds in (("timeout", timeout), ("load_timeout", load_timeout)):
+            if not 0 < seconds <= LONGEST_WAIT:
+                raise BadInput(f"{name} must be above 0 seconds, a day at most. Got {seconds!r}.")
+        self.table, self.mix, self.timeout, self.load_timeout = table, mix or Mix(), timeout, load_timeout
         self._address, self._wish = address, earthdistance
         self._connection: Any = None
         self._largest: float | None = None
-        self._earth = False
+        self._earth, self._fresh = False, False
+        self._turn = threading.Lock()
+        known = self._read_address()
+        self._secrets = Secrets(
+            [
+                address,
+                *list_login(None, known.get("password")),
+                known.get("sslpassword"),
+                os.environ.get("PGPASSWORD"),
+            ]
+        )
+        self._reader = HitReader(f"PostgreSQL at {self._say_where()}", quote=self._secrets.quote)
 
     def __repr__(self) -> str:
         return f"PostgresEngine({self._say_where()!r}, table={self.table!r})"
@@ -222,7 +242,12 @@ class PostgresEngine:
         were sent. Ids must differ. Needs the right to create tables, and pg_trgm installed or installable.
         """
         new = {"places": f"{self.table}_new", "names": f"{self.table}_names_new"}
-        with self._told_as_ours(), self._connect().transaction(), self._connection.cursor() as cursor:
+        with (
+            self._told_as_ours(),
+            self._within(Deadline(self.load_timeout)) as connection,
+            connection.transaction(),
+            connection.cursor() as cursor,
+        ):
             self._install(cursor)
             cursor.execute("SET LOCAL statement_timeout = 0")
             cursor.execute(self._fill("DROP TABLE IF EXISTS {places}, {names}", new))
@@ -252,31 +277,80 @@ class PostgresEngine:
         fewer than `k`, similar ones fill up. Of a text longer than 200 characters or 20 words the rest is not
         looked at.
         """
-        check_request(text, focus, k, layers)
+        text = check_request(text, focus, k, layers)
         folded = " ".join(fold_text(text[:LONGEST]).split()[:MOST_WORDS])
         if not folded or (layers is not None and not layers):
             return []
+        deadline = Deadline(self.timeout)
         with self._told_as_ours():
             try:
-                found = self._search(folded, focus, k, layers)
+                found = self._search(folded, focus, k, layers, deadline)
             except self._lost():  # the server was restarted, or somebody ended the session: once more
                 if self._connection is None or not self._connection.closed:
                     raise
-                found = self._search(folded, focus, k, layers)
-        return [_read_place(row).to_hit(float(row[-1]), rank) for rank, row in enumerate(found, 1)]
+                found = self._search(folded, focus, k, layers, deadline)
+        try:
+            return self._reader.read(found, _read_hit)
+        except BadHit as error:
+            problem = str(error)
+        raise ServerFailed(
+            f"PostgreSQL at {self._say_where()} answered with {problem}. Load the places again."
+        )
 
     def _search(
-        self, folded: str, focus: Focus | None, k: int, layers: Sequence[str] | None
+        self, folded: str, focus: Focus | None, k: int, layers: Sequence[str] | None, deadline: Deadline
     ) -> list[Sequence[Any]]:
-        connection = self._connect()
-        values = choose_values(self.mix, folded, focus, k, layers, self._find_largest())
         found: list[Sequence[Any]] = []
-        for fuzzy in (False, True):
-            statement = write_search(folded, near=focus is not None, earth=self._earth, fuzzy=fuzzy)
-            found = connection.execute(self._fill(statement), values).fetchall()
-            if len(found) >= k or len(folded) <= 2:
-                break
+        with self._within(deadline) as connection:
+            values = choose_values(self.mix, folded, focus, k, layers, self._find_largest())
+            for fuzzy in (False, True):
+                statement = write_search(folded, near=focus is not None, earth=self._earth, fuzzy=fuzzy)
+                found = connection.execute(self._fill(statement), values).fetchall()
+                if len(found) >= k or len(folded) <= 2:
+                    break
         return found
+
+    @contextmanager
+    def _within(self, deadline: Deadline) -> Iterator[Any]:
+        """The connection, for this thread alone; when the deadline is over, it is cut.
+
+        A statement's own time-out is kept by the server: a frozen one, or one behind a dead line, keeps none.
+        """
+        late = ServerFailed(
+            f"PostgreSQL at {self._say_where()} gave no answer within {deadline.seconds:g} seconds. Is it "
+            "frozen, or too busy? A larger timeout waits longer."
+        )
+        if not self._turn.acquire(timeout=deadline.left):
+            raise late
+        over = threading.Event()
+        try:
+            connection = self._connect(deadline, late)
+            line = socket.socket(fileno=os.dup(connection.fileno()))
+
+            def cut() -> None:
+                over.set()
+                with suppress(OSError):  # gone already
+                    line.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for it
+
+            timer = threading.Timer(deadline.left, cut)
+            timer.daemon = True
+            timer.start()
+            try:
+                self._prepare(connection)
+                yield connection
+            finally:
+                timer.cancel()
+                timer.join()
+                line.close()
+                if over.is_set():
+                    connection.close()
+        except need_library("psycopg", "the PostgreSQL engine", "places").Error:
+            if not over.is_set():
+                raise
+        finally:
+            self._turn.release()
+        if over.is_set():
+            raise late
 
     def close(self) -> None:
         """Close the connection."""
@@ -306,11 +380,13 @@ class PostgresEngine:
         with cursor.copy(self._fill(f"COPY {{places}} ({', '.join(COLUMNS)}) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 check_place(place)
-                texts = [_clean(getattr(place, name)) for name in TEXTS]
-                known = [_clean(name) for name in place.names]
+                texts = [clean_value(getattr(place, name)) for name in TEXTS]
+                known = [clean_value(name) for name in place.names]
                 words = " ".join(["", *own[row], *around[row]])
                 numbers = (place.lat, place.lon, place.weight)
-                copy.write_row([start + row, *texts, known, *numbers, Jsonb(place.fields), words])
+                copy.write_row(
+                    [start + row, *texts, known, *numbers, Jsonb(clean_value(place.fields)), words]
+                )
         with cursor.copy(self._fill("COPY {names} (place, name, own, weight) FROM STDIN", tables)) as copy:
             for row, place in enumerate(places):
                 further = [name for _ in place.names for name in next(others)]
@@ -326,7 +402,7 @@ class PostgresEngine:
                 cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
         except psycopg.Error as error:
             raise ServerFailed(
-                f"PostgreSQL at {self._say_where()} has no pg_trgm and cannot install it: {_say(error)} "
+                f"PostgreSQL at {self._say_where()} has no pg_trgm and cannot install it: {self._say(error)} "
                 "Install PostgreSQL's contrib package there, or have an owner run CREATE EXTENSION pg_trgm."
             ) from None
         if self._wish is not False and not self._earth:
@@ -337,7 +413,7 @@ class PostgresEngine:
             except psycopg.Error as error:
                 if self._wish:
                     raise ServerFailed(
-                        f"PostgreSQL at {self._say_where()} cannot install earthdistance: {_say(error)} "
+                        f"PostgreSQL at {self._say_where()} cannot install earthdistance: {self._say(error)} "
                         "Leave earthdistance=None to do without."
                     ) from None
 
@@ -347,7 +423,7 @@ class PostgresEngine:
             self._largest = math.log1p(found or 0.0)
         return self._largest
 
-    def _connect(self) -> Any:
+    def _connect(self, deadline: Deadline, late: ServerFailed) -> Any:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         psycopg = need_library("psycopg", "the PostgreSQL engine", "places")
@@ -356,22 +432,36 @@ class PostgresEngine:
                 "the database's address cannot be read. It must be postgresql://user@host/database or pairs "
                 "such as host=… dbname=…. It is not shown here, since it may hold a password."
             )
-        wait = max(2, math.ceil(self.timeout))
-        self._connection = psycopg.connect(
-            self._address, autocommit=True, connect_timeout=wait, prepare_threshold=None
-        )
+        wait = max(2, math.ceil(deadline.left))  # libpq takes no less
+        try:
+            self._connection = run_within(
+                deadline.left,
+                lambda: psycopg.connect(
+                    self._address, autocommit=True, connect_timeout=wait, prepare_threshold=None
+                ),
+                lambda connection: connection.close(),
+            )
+        except (TimeoutError, psycopg.errors.ConnectionTimeout):
+            self._connection = None
+        if self._connection is None:
+            raise late
+        self._fresh = True
+        return self._connection
+
+    def _prepare(self, connection: Any) -> None:
+        """Settings of a connection that was just made."""
+        if not self._fresh:
+            return
         settings = {
             "statement_timeout": str(round(1000 * self.timeout)),
             "pg_trgm.similarity_threshold": str(self.mix.similar),
             "pg_trgm.word_similarity_threshold": str(self.mix.similar),
         }
         for name, value in settings.items():
-            self._connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        known = self._connection.execute(
-            "SELECT 1 FROM pg_extension WHERE extname = 'earthdistance'"
-        ).fetchone()
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        known = connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'earthdistance'").fetchone()
         self._earth = known is not None and self._wish is not False
-        return self._connection
+        self._fresh = False
 
     @staticmethod
     def _lost() -> type[Exception]:
@@ -383,19 +473,21 @@ class PostgresEngine:
     def _told_as_ours(self) -> Iterator[None]:
         """psycopg's errors as ours, without the address and its password."""
         psycopg = need_library("psycopg", "the PostgreSQL engine", "places")
+        told: Exception | None = None
         try:
             yield
         except psycopg.errors.UniqueViolation as error:
-            raise BadInput(f"places must have different ids. {_say(error)}") from None
+            told = BadInput(f"places must have different ids. {self._say(error)}")
         except psycopg.errors.UndefinedTable:
-            raise ServerFailed(
+            told = ServerFailed(
                 f"PostgreSQL at {self._say_where()} has no table {self.table!r}. Make it with load(places)."
-            ) from None
+            )
         except psycopg.Error as error:
-            raise ServerFailed(
-                f"PostgreSQL at {self._say_where()} failed, {type(error).__name__}: "
-                f"{self._hide_secrets(_say(error))}"
-            ) from None
+            told = ServerFailed(
+                f"PostgreSQL at {self._say_where()} failed, {type(error).__name__}: {self._say(error)}"
+            )
+        if told is not None:  # outside, so that it does not carry libpq's own words along
+            raise told
 
     def _say_where(self) -> str:
         known = self._read_address()
@@ -411,26 +503,15 @@ class PostgresEngine:
         except Exception:  # ImportError, or libpq's complaint, which quotes the address
             return {}
 
-    def _hide_secrets(self, text: str) -> str:
-        secrets = [self._address, str(self._read_address().get("password") or "")]
-        for secret in filter(None, secrets):
-            text = text.replace(secret, "***")
-        return text
+    def _say(self, error: Any) -> str:
+        detail = getattr(getattr(error, "diag", None), "message_detail", None)
+        words = " ".join(str(detail or error).split()).rstrip(".")
+        return f"{escape_line(self._secrets.quote(words))}."
 
 
-def _clean(text: str) -> str:
-    return text.replace("\0", "")  # PostgreSQL holds every letter but this one
-
-
-def _read_place(row: Sequence[Any]) -> Place:
+def _read_hit(row: Sequence[Any], rank: int) -> Hit:
     known = dict(zip(COLUMNS[1:-1], row, strict=False))
-    return Place(**{**known, "names": tuple(known["names"])})
-
-
-def _say(error: Any) -> str:
-    detail = getattr(getattr(error, "diag", None), "message_detail", None)
-    words = " ".join(str(detail or error).split()).rstrip(".")
-    return f"{words[:300]}."
+    return Place(**{**known, "names": tuple(known["names"])}).to_hit(float(row[-1]), rank)
 
 
 def open_postgres(address: str, **settings: Any) -> PostgresEngine:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
+import sys
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from placings.core import BadFile, BadInput, UnknownName, give_spellings, measure_km
+from placings.core import BadFile, BadInput, UnknownName, check_limit, find_limit, give_spellings, measure_km
 from placings.places.engines.sqlite_index import (
     COLUMNS,
     FORMAT,
@@ -25,6 +28,7 @@ from placings.places.engines.sqlite_index import (
     VERSION,
     build_index,
     guess_words,
+    is_sealed,
 )
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
@@ -201,22 +205,29 @@ SELECT number, popularity, lat, lon, main, other, context, layer FROM (
 ) WHERE """
 
 
-class SqliteEngine:
-    """Searches an index that `build_index` wrote; read-only, and many threads may search at once.
+# SQLite lets go of Python's lock for each row, and another thread's search takes it for milliseconds: with
+# eight at once they spend half of their time handing it over. One after the other they are as quick as one.
+_TURNS = threading.Semaphore(1 if getattr(sys, "_is_gil_enabled", lambda: True)() else os.cpu_count() or 1)
 
-    Each search takes a connection of its own from a pool. The order is the formula of `sqlite_scoring`; at
-    equal scores the more popular place comes first.
+
+class SqliteEngine:
+    """Searches an index that `build_index` wrote; read-only, and many threads may search.
+
+    Searches of one process take turns, which is quicker than all at once as long as Python has a global lock.
+    The order is the formula of `sqlite_scoring`; at equal scores the more popular place comes first. A file
+    whose checksum does not fit is refused when it is opened; a file from before there were any is read.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         self._free: deque[sqlite3.Connection] = deque()
-        _check_index(self.path)
+        sealed = _check_index(self.path)
         try:
             with self._borrow() as connection:
                 about = dict(connection.execute("SELECT name, value FROM about"))
                 self._types = dict(connection.execute("SELECT number, type FROM layer"))
-        except sqlite3.DatabaseError as error:
+            self._count = int(about.get("places", 0))
+        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
             raise _refuse(self.path, str(error)) from None
         if about.get("format") != FORMAT:
             raise _refuse(self.path, "it has another format")
@@ -225,7 +236,8 @@ class SqliteEngine:
             raise BadFile(
                 self.path, f"{problem} Build it again with: placings places index SOURCE {self.path}"
             )
-        self._count = int(about["places"])
+        if about.get("seal") and not sealed:
+            raise _refuse(self.path, "its end is missing or damaged")
 
     def __len__(self) -> int:
         return self._count
@@ -243,17 +255,21 @@ class SqliteEngine:
         Every word must be in a name, or say where the place is or what it is (Bahnhof). If that finds little,
         inner words may be beginnings and two words one; then misspelt words are guessed; if there is nothing
         even so, one word is left out. `focus` is (latitude, longitude); `layers` are the types wanted. A text
-        without a letter or digit finds nothing. Of a long text the first 12 words count.
+        without a letter or digit finds nothing. Of a long text the first 12 words of the first 512 characters
+        (the limit `text`) count, and of a word 64.
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise BadInput(f"k must be a whole number, 1 or more. Got {k!r}.")
-        reading = read_text(text)
+        check_limit("k", k)
+        if not isinstance(text, str):
+            raise BadInput(f"the text to search must be a string. Got {type(text).__name__}.")
+        reading = read_text(text[: find_limit("text")])
         wanted = self._find_layers(layers)
         _check_focus(focus)
         if reading is None or not wanted:
             return []
         kinds = {number: TYPE_WORDS.get(self._types[number], ()) for number in wanted}
-        with self._borrow() as connection:
+        with _TURNS, self._told_as_ours(), self._borrow() as connection:
             search = _Search(connection, kinds, focus, max(POOL, k), len(wanted) < len(self._types))
             search.run(reading)
             best = nlargest(k, ((score, -number) for number, score in search.scores.items()))
@@ -262,7 +278,7 @@ class SqliteEngine:
 
     def places(self) -> list[Place]:
         """All places of the index, in its order."""
-        with self._borrow() as connection:
+        with self._told_as_ours(), self._borrow() as connection:
             found = _make_places(connection.execute("SELECT * FROM place ORDER BY number"))
         return list(found.values())
 
@@ -295,6 +311,14 @@ class SqliteEngine:
             raise
         else:
             self._free.append(connection)
+
+    @contextmanager
+    def _told_as_ours(self) -> Iterator[None]:
+        """What only a damaged index can bring about, as an error of ours."""
+        try:
+            yield
+        except (sqlite3.DatabaseError, json.JSONDecodeError, KeyError, OverflowError) as error:
+            raise _refuse(self.path, f"it is damaged ({type(error).__name__}: {error})") from None
 
     def _find_layers(self, layers: Sequence[str] | None) -> list[int]:
         """The numbers of the types wanted."""
@@ -460,7 +484,8 @@ def _check_focus(focus: Focus | None) -> None:
         raise BadInput(f"focus must be (latitude, longitude) in degrees, within ±90 and ±180. Got {focus!r}.")
 
 
-def _check_index(path: Path) -> None:
+def _check_index(path: Path) -> bool:
+    """Refuse what is no index or is damaged; whether it has a checksum, which fits."""
     from placings.core import check_file
 
     check_file(path)
@@ -472,6 +497,10 @@ def _check_index(path: Path) -> None:
     size = 65536 if size == 1 else size
     if path.stat().st_size < size * int.from_bytes(head[28:32], "big"):
         raise _refuse(path, "it ends early")
+    try:
+        return is_sealed(path)
+    except ValueError as error:
+        raise _refuse(path, str(error)) from None
 
 
 def _refuse(path: Path, why: str) -> BadFile:

@@ -25,6 +25,7 @@ from placings.places.place import Place
 
 FORMAT = "placings places"
 VERSION = 1
+SEAL, HASH = b"placings index seal\n", 32  # what stands before the checksum at the file's end, and its bytes
 JOINT = "·"  # ties the words of a whole name to one term of the index; a sign that folding never leaves
 CHUNK = 20_000  # places folded at a time
 LAYERS = ("locality", "station", "stop", "street", "address")  # who comes first at equal weight
@@ -75,7 +76,9 @@ def build_index(
     """Write an index of `places` that `SqliteEngine` opens; the file appears whole or not at all.
 
     Rows are ordered by weight, greatest first, then by type and by the order given. `progress(done, all)`
-    is called from time to time. No places, an id given twice, a bad position or weight are refused.
+    is called from time to time. No places, an id given twice, a bad position or weight, and half of a
+    surrogate pair are refused. The file ends in a seal, a SHA-256 of all before it, by which `SqliteEngine`
+    sees a damaged file.
     """
     from placings.core import write_atomically
 
@@ -88,7 +91,7 @@ def build_index(
         try:
             connection.executescript(SCHEMA)
             connection.execute("BEGIN")
-            about = {"format": FORMAT, "version": str(VERSION), "places": str(len(rows))}
+            about = {"format": FORMAT, "version": str(VERSION), "places": str(len(rows)), "seal": "sha256"}
             connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
             connection.executemany(
                 "INSERT INTO layer VALUES (?, ?)", ((n, kind) for kind, n in types.items())
@@ -105,7 +108,36 @@ def build_index(
             connection.execute("COMMIT")
         finally:
             connection.close()
+        with open(temporary, "ab") as file:  # SQLite reads no further than the pages that its head counts
+            file.write(SEAL + hash_file(temporary, temporary.stat().st_size))
     return path
+
+
+def hash_file(path: Path, size: int) -> bytes:
+    """SHA-256 of a file's first `size` bytes: about 1 GB in a second."""
+    import hashlib
+
+    digest, buffer = hashlib.sha256(), bytearray(1 << 20)
+    with open(path, "rb", buffering=0) as file:
+        while size > 0 and (count := file.readinto(memoryview(buffer)[: min(size, len(buffer))])):
+            digest.update(memoryview(buffer)[:count])
+            size -= count
+    return digest.digest()
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file ends in a seal; one that does not fit what is before it is a ValueError."""
+    size = path.stat().st_size - len(SEAL) - HASH
+    if size < 0:
+        return False
+    with open(path, "rb") as file:
+        file.seek(size)
+        end = file.read()
+    if not end.startswith(SEAL):
+        return False
+    if hash_file(path, size) != end[len(SEAL) :]:
+        raise ValueError("its checksum does not fit: it was damaged or changed after it was built")
+    return True
 
 
 def _order(place: Place) -> tuple[float, int]:
@@ -211,7 +243,15 @@ def _give_rows(first: int, chunk: Sequence[Place]) -> Iterator[tuple[Any, ...]]:
     columns = attrgetter(*COLUMNS)
     write = json.JSONEncoder(ensure_ascii=False).encode
     for number, place in enumerate(chunk, first):
-        yield number, *columns(place), "\n".join(place.names), write(place.fields) if place.fields else ""
+        names = "\n".join(" ".join(name.split("\n")) for name in place.names)
+        row = (number, *columns(place), names, write(place.fields) if place.fields else "")
+        try:
+            "".join(each for each in row if isinstance(each, str)).encode()
+        except UnicodeEncodeError:
+            raise BadInput(
+                f"the place {place.id!r} holds half of a surrogate pair, which no file can."
+            ) from None
+        yield row
 
 
 def _write_spots(connection: sqlite3.Connection, rows: Sequence[Place]) -> None:

@@ -13,10 +13,10 @@ def test_every_refusal_names_its_limit_and_the_variable_that_raises_it(name):
 
 
 def test_the_environment_raises_a_limit(monkeypatch):
-    with pytest.raises(OverLimit, match="feature number 1,000,001 is over the limit of 1,000,000"):
-        check_limit("feature", 1_000_001)
+    with pytest.raises(OverLimit, match="feature number 1,048,577 is over the limit of 1,048,576"):
+        check_limit("feature", 1_048_577)
     monkeypatch.setenv("PLACINGS_LIMIT_FEATURE", "2000000")
-    check_limit("feature", 1_000_001)
+    check_limit("feature", 1_048_577)
     assert find_limit("feature") == 2_000_000
 
 

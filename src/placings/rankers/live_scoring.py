@@ -14,11 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from placings.core import Floats, Floats32
+from placings.rankers.catalogue import CLASSES
 from placings.rankers.estimator import Ranker
 
 Scorer: TypeAlias = Callable[[Floats32], Floats]
 Function: TypeAlias = Callable[[Floats32], Floats32]
-TOLERANCE = 1e-5  # of the largest score: float32 sums in another order
+TOLERANCE = 1e-6  # of the largest score: float32 sums in another order
 
 
 class _Unknown(Exception):
@@ -26,52 +27,60 @@ class _Unknown(Exception):
 
 
 def make_scorer(ranker: Ranker) -> Scorer:
-    """A function that scores one dense float32 list as the ranker does, to float32's last digits."""
-    try:
-        scorer = _find_scorer(ranker)
-        sample = getattr(ranker, "_sample", None)
-        if isinstance(sample, np.ndarray) and not _agrees(scorer, ranker, sample):
-            scorer = _ask_ranker(ranker)
-    except _Unknown:
-        scorer = _ask_ranker(ranker)
+    """A function that scores one dense float32 list as the ranker does, to float32's last digits.
+
+    Its scores may be no finite numbers where sums of float32 overflow; `predict` then has the answer. It is of
+    the ranker as it is now: one that is fitted again wants another.
+    """
+    scorer = _find_scorer(ranker)
+    sample = getattr(ranker, "_sample", None)
+    if isinstance(sample, np.ndarray) and not _agrees(scorer, ranker, sample):
+        return _ask_ranker(ranker)
     return scorer
 
 
 def _agrees(scorer: Scorer, ranker: Ranker, sample: Floats32) -> bool:
     rows = np.ascontiguousarray(sample, dtype=np.float32)
-    expected = np.asarray(ranker._score_lists(rows, np.array([0, len(rows)])), dtype=np.float64)
-    size = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    return bool(np.allclose(scorer(rows), expected, rtol=0.0, atol=TOLERANCE * size))
+    expected, given = _ask_ranker(ranker)(rows), scorer(rows)
+    return bool((np.abs(given - expected) <= TOLERANCE * np.abs(expected).max(initial=0.0)).all())
 
 
 def _ask_ranker(ranker: Ranker) -> Scorer:
     def score(rows: Floats32) -> Floats:
         return np.asarray(ranker._score_lists(rows, np.array([0, len(rows)])), dtype=np.float64)
 
-    return score
+    def predict(rows: Floats32) -> Floats:
+        return np.asarray(ranker.predict(rows, np.zeros(len(rows), dtype=np.int64)), dtype=np.float64)
+
+    return score if type(ranker).predict is Ranker.predict else predict
 
 
 def _find_scorer(ranker: Ranker) -> Scorer:
     makers: dict[str, Callable[[Any], Scorer]] = {
         "MeanRanker": _score_mean,
         "LightGBMRanker": _score_lightgbm,
+        "XGBoostRanker": _score_xgboost,
+        "CatBoostRanker": _score_catboost,
+        "LinearRanker": _score_linear,
         "NeuralRanker": _score_network,
     }
-    maker = makers.get(type(ranker).__name__)
-    return _ask_ranker(ranker) if maker is None else maker(ranker)
+    kind = type(ranker)
+    if kind.__name__ not in makers or CLASSES.get(kind.__name__) != kind.__module__:
+        return _ask_ranker(ranker)
+    try:
+        return makers[kind.__name__](ranker)
+    except _Unknown:
+        return _ask_ranker(ranker)
 
 
 def _score_mean(ranker: Any) -> Scorer:
-    parts = [
-        (make_scorer(member), 1.0 / (scale * len(ranker.members_)))
-        for member, scale in zip(ranker.members_.values(), ranker.scales_.tolist(), strict=True)
-    ]
+    members = list(zip(map(make_scorer, ranker.members_.values()), ranker.scales_.tolist(), strict=True))
 
     def score(rows: Floats32) -> Floats:
         total = np.zeros(len(rows))
-        for part, weight in parts:
-            total += weight * part(rows)
-        return total
+        for member, scale in members:
+            total += member(rows) / scale
+        return total / len(members)
 
     return score
 
@@ -82,6 +91,38 @@ def _score_lightgbm(ranker: Any) -> Scorer:
     def score(rows: Floats32) -> Floats:
         found = booster.predict(rows, raw_score=True, num_threads=1, verbosity=-1)
         return np.asarray(found, dtype=np.float64)
+
+    return score
+
+
+def _score_xgboost(ranker: Any) -> Scorer:
+    if ranker._linear:
+        raise _Unknown
+    booster = ranker.booster_.copy()
+    booster.set_param({"nthread": 1})
+
+    def score(rows: Floats32) -> Floats:
+        found = booster.inplace_predict(rows, predict_type="margin", validate_features=False)
+        return np.asarray(found, dtype=np.float64)
+
+    return score
+
+
+def _score_catboost(ranker: Any) -> Scorer:
+    booster = ranker.booster_
+
+    def score(rows: Floats32) -> Floats:
+        found = booster.predict(rows, prediction_type="RawFormulaVal", thread_count=1)
+        return np.asarray(found, dtype=np.float64)
+
+    return score
+
+
+def _score_linear(ranker: Any) -> Scorer:
+    coef, fill, intercept = ranker.coef_, ranker.fill_, ranker.intercept_
+
+    def score(rows: Floats32) -> Floats:
+        return np.asarray(np.where(np.isnan(rows), fill, rows) @ coef + intercept, dtype=np.float64)
 
     return score
 
@@ -98,8 +139,9 @@ def _score_network(ranker: Any) -> Scorer:
 
     def score(rows: Floats32) -> Floats:
         x = rows
-        for step in steps:
-            x = step(x)
+        with np.errstate(all="ignore"):  # what overflows is seen by its score
+            for step in steps:
+                x = step(x)
         return np.asarray(x.mean(axis=1) if members > 1 else x[:, 0], dtype=np.float64)
 
     return score
@@ -160,8 +202,7 @@ def _read_scale(layer: Any) -> Function:
     low, high = (np.float32(end) for end in layer.ends)
 
     def scale(x: Floats32) -> Floats32:
-        with np.errstate(over="ignore"):
-            out: Floats32 = np.clip(((x * power - shift) - rest) / divisor, low, high)
+        out: Floats32 = np.clip(((x * power - shift) - rest) / divisor, low, high)
         return out
 
     return scale

@@ -175,6 +175,10 @@ class Rows:
         """The column as float64 `[rows]`, NaN where missing or not finite."""
         return self.remember(("floats", column), lambda: self._read_floats(column))
 
+    def count_missing(self) -> dict[str, int]:
+        """For each column that a live list was asked for, the items without it; a table has its columns."""
+        return {}
+
     def numbers(self, columns: Sequence[str]) -> Floats:
         """Several columns as float64 `[rows, columns]`, each as `floats` gives it."""
         return np.stack([self.floats(column) for column in columns], axis=1)

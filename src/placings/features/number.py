@@ -47,7 +47,7 @@ class Number(Feature):
 
     @property
     def plain(self) -> bool:
-        return self.measures == ("raw",)
+        return self.measures == ("raw",) and self.kind in ("item", "query-item")
 
     def names(self) -> list[str]:
         return [FORMS[measure].format(self.column) for measure in self.measures]

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from placings.core import AnyArray, Bools, Floats, Ints
-from placings.features.columns import Combinations, RowLists, Rows, Texts, Times, number_values
+from placings.features.columns import LIST, Combinations, RowLists, Rows, Texts, Times, number_values
 
+WIDE = 8  # plain numbers, so many or more, are read as one block
 PLAIN = frozenset((float, int, bool, type(None)))  # kinds of numbers that numpy reads as we do
 
 
@@ -50,15 +51,23 @@ class ListRows(Rows):
     """The columns of one live list, at least one item; a field of the item goes before one of the context."""
 
     def __init__(
-        self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]], columns: Sequence[str]
+        self,
+        context: Mapping[str, Any],
+        items: Sequence[Mapping[str, Any]],
+        columns: Sequence[str],
+        block: Sequence[str] = (),
     ) -> None:
         self.count = len(items)
         self._kept = {}
         self._columns = {}
+        self._context, self._items, self._asked = context, items, columns
         self._shared: dict[str, Any] = {}
-        told = set().union(*items)
+        self._block: Floats | None = self._read_block(block) if len(block) >= WIDE else None
+        self._places = {} if self._block is None else {column: at for at, column in enumerate(block)}
         for column in columns:
-            if column in told:
+            if column in self._places:
+                continue
+            if any([column in item for item in items]):
                 other = context.get(column)
                 self._columns[column] = [item.get(column, other) for item in items]
             elif column == "position":
@@ -66,37 +75,59 @@ class ListRows(Rows):
             else:
                 self._shared[column] = context.get(column)
 
+    def _read_block(self, block: Sequence[str]) -> Floats | None:
+        """Columns that every item has, all numbers, read at once `[rows, columns]`; None where one is not so."""
+        try:
+            found: AnyArray = np.array(list(map(itemgetter(*block), self._items)))
+        except (KeyError, ValueError):  # a field that an item lacks; a list among the numbers
+            return None
+        if found.dtype.kind not in "biuf" or found.ndim != 2:
+            return None
+        return _leave_finite(found.astype(np.float64, copy=False))
+
+    def count_missing(self) -> dict[str, int]:
+        """For each column, the items for which neither item nor context has it; none are left out."""
+        counts = {}
+        for column in self._asked:
+            # which list a row stands in, search_id, need not be told: a request is one list
+            if column in self._places or column in self._context or column == LIST:
+                continue
+            if lacking := self.count - sum([column in item for item in self._items]):
+                counts[column] = lacking
+        return counts
+
     @property
     def names(self) -> list[str]:
-        return [*self._columns, *self._shared]
+        return list(self._asked)
 
     @property
     def lists(self) -> RowLists:
         return self.remember("lists", lambda: OneList(self.count))
 
     def values(self, column: str) -> list[Any]:
+        if column in self._places:
+            return [item[column] for item in self._items]
         if column in self._shared:
             return [self._shared[column]] * self.count
         return super().values(column)
 
     def is_blank(self, column: str) -> bool:
-        return self._share(column).is_blank(column) if column in self._shared else super().is_blank(column)
+        return Rows({column: self.values(column)}).is_blank(column)
 
     def numbers(self, columns: Sequence[str]) -> Floats:
-        if all(column in self._columns for column in columns):
-            try:
-                found: AnyArray = np.array([self._columns[column] for column in columns])
-            except ValueError:  # lists among the numbers
-                found = np.empty(0, dtype=object)
-            if found.dtype.kind in "biuf" and found.ndim == 2:
-                return _leave_finite(found.astype(np.float64)).T
-        return super().numbers(columns)
+        if self._block is None or columns[0] not in self._places:
+            return super().numbers(columns)
+        start = self._places[columns[0]]
+        found: Floats = self._block[:, start : start + len(columns)]
+        return found
 
     def _share(self, column: str) -> Rows:
         """A column that is one value for all, as a table of one row."""
         return Rows({column: [self._shared[column]]})
 
     def _read_floats(self, column: str) -> Floats:
+        if self._block is not None and column in self._places:
+            return self._block[:, self._places[column]].copy()
         if column in self._shared:
             return np.full(self.count, self._share(column).floats(column)[0])
         given = self._columns.get(column)
@@ -108,6 +139,8 @@ class ListRows(Rows):
         return super()._read_floats(column)
 
     def _read_values(self, column: str, most: int | None) -> Texts:
+        if column in self._places:
+            self._columns[column] = self.values(column)
         if column not in self._shared:
             return super()._read_values(column, most)
         share = self._share(column)
@@ -115,6 +148,8 @@ class ListRows(Rows):
         return Texts(np.zeros(self.count, dtype=np.int64), one.values)
 
     def _read_times(self, column: str) -> Times:
+        if column in self._places:
+            self._columns[column] = self.values(column)
         if column not in self._shared:
             return super()._read_times(column)
         return np.full(self.count, self._share(column).times(column)[0])

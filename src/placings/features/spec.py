@@ -83,7 +83,7 @@ class Feature:
 
     @property
     def plain(self) -> bool:
-        """Whether it gives its one column as it is."""
+        """Whether it gives its one column, of the item, as it is."""
         return False
 
     @property
@@ -166,6 +166,9 @@ class FeatureSet:
         self._fitted: tuple[Feature, ...] | None = None
         self._columns: tuple[str, ...] = _list_columns(self.features)
         self._width = 0
+        self._sparse = False
+        self._plain: tuple[str, ...] = ()
+        self._blocks: tuple[Feature | tuple[str, ...], ...] = ()
 
     def fit(self, rows: Table) -> Self:
         """Learn categories and vocabularies, leave out what has no data and may be; gives itself back."""
@@ -212,10 +215,11 @@ class FeatureSet:
 
     def transform(self, rows: Table) -> Matrix:
         """The numbers `[rows, names]`, row by row; rows of one list need not stand together."""
-        return self._transform(Rows(rows))
+        return self.transform_rows(Rows(rows))
 
-    def _transform(self, table: Rows) -> Matrix:
-        if not any(each.sparse for each in self.fitted):
+    def transform_rows(self, table: Rows) -> Matrix:
+        """`transform` of a table that was read."""
+        if not self._sparse:
             dense_only: Matrix = self._compute_dense(self.fitted, table)
             return dense_only
         from scipy.sparse import csr_array, hstack
@@ -245,11 +249,15 @@ class FeatureSet:
         fields of each item in the engine's order; a field of the item goes before one of the context.
         Without `position` the items count from 1. No items give no rows.
         """
+        return self.transform_rows(self.read_request(context, items))
+
+    def read_request(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Rows:
+        """A live list as `transform_rows` wants it; what it lacks is told by `count_missing`."""
         if not all(type(each) is dict or isinstance(each, Mapping) for each in (context, *items)):
             raise BadInput("context must be a dict and items a list of dicts.")
         if not items:
-            return self.transform({column: [] for column in self.columns})
-        return self._transform(ListRows(context, items, self._columns))
+            return Rows({column: [] for column in self._columns})
+        return ListRows(context, items, self._columns, self._plain)
 
     def to_ranking(self, rows: Table, label: str | None = "label") -> RankingData:
         """The rows as RankingData: qid is `search_id`, items `item_id`, and what else the rows say.
@@ -346,13 +354,18 @@ class FeatureSet:
         self._fitted = fitted
         self._columns = _list_columns(fitted)
         self._width = sum(each.width() for each in fitted)
+        self._sparse = any(each.sparse for each in fitted)
+        self._plain = tuple(each.columns[0] for each in fitted if each.plain)
+        self._blocks = tuple(_join_plain(fitted))
 
     def _compute_dense(self, features: Sequence[Feature], rows: Rows) -> Any:
-        width = self._width if features is self._fitted else sum(each.width() for each in features)
+        whole = features is self._fitted
+        width = self._width if whole else sum(each.width() for each in features)
+        blocks = self._blocks if whole and isinstance(rows, ListRows) else features
         out = np.empty((rows.count, width), dtype=np.float32)
         column = 0
         with np.errstate(over="ignore"):
-            for block in _join_plain(features, rows):
+            for block in blocks:
                 if isinstance(block, Feature):
                     for values in block.compute(rows):
                         out[:, column] = values
@@ -373,11 +386,8 @@ def _list_columns(features: Sequence[Feature]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for each in features for column in each.columns))
 
 
-def _join_plain(features: Sequence[Feature], rows: Rows) -> Iterator[Feature | tuple[str, ...]]:
-    """The features in their order; of a live list, neighbours that are plain numbers as one tuple of columns."""
-    if not isinstance(rows, ListRows):
-        yield from features
-        return
+def _join_plain(features: Sequence[Feature]) -> Iterator[Feature | tuple[str, ...]]:
+    """The features in their order, neighbours that are plain numbers as one tuple of columns."""
     run: list[str] = []
     for each in features:
         if each.plain:

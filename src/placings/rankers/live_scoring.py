@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.core import Floats, Floats32
+from placings.core import HAVE_NUMBA, Floats, Floats32
 from placings.rankers.catalogue import CLASSES
 from placings.rankers.estimator import Ranker
+from placings.rankers.live_trees import read_forest
 
 Scorer: TypeAlias = Callable[[Floats32], Floats]
 Function: TypeAlias = Callable[[Floats32], Floats32]
@@ -87,6 +88,9 @@ def _score_mean(ranker: Any) -> Scorer:
 
 def _score_lightgbm(ranker: Any) -> Scorer:
     booster = ranker.booster_
+    forest = read_forest(booster.model_to_string()) if HAVE_NUMBA else None
+    if forest is not None:
+        return forest.score
 
     def score(rows: Floats32) -> Floats:
         found = booster.predict(rows, raw_score=True, num_threads=1, verbosity=-1)
@@ -214,7 +218,7 @@ def _read_clamp(layer: Any) -> Function:
 
 
 def _read_steps(layer: Any) -> Function:
-    if layer.unrolled:
+    if layer.unrolled or not HAVE_NUMBA:
         raise _Unknown
     from placings.rankers.live_kernels import look_up_steps
 

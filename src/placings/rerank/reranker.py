@@ -39,7 +39,7 @@ from placings.core import (
 )
 from placings.data import Matrix, RankingData
 from placings.evaluation import Comparison, compare
-from placings.features import FeatureSet
+from placings.features import FeatureSet, Rows
 from placings.logs import (
     MADE,
     PAST,
@@ -250,9 +250,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         ]
         if self.clicks_:
             items = [item if PAST in item else self._add_clicks(item) for item in items]
-        scores = self._score_list(known, items)
+        rows = self.features_.read_request(known, items)
+        scores = self._score_list(rows, known, items)
         order = np.argsort(-scores, kind="stable")
-        return Reranked(order, scores, self.digest_, self._count_missing(known, items))
+        return Reranked(order, scores, self.digest_, rows.count_missing())
 
     def reorder(self, request: Request, hits: Sequence[Hit]) -> list[Hit]:
         """The hits of a request in their new order; each keeps the engine's rank and score."""
@@ -267,10 +268,12 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def _add_clicks(self, item: Mapping[str, Any]) -> dict[str, Any]:
         return {PAST: float(self.clicks_.get(str(item.get("item_id")), 0)), **item}
 
-    def _score_list(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Floats:
+    def _score_list(
+        self, rows: Rows, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+    ) -> Floats:
         if not items:
             return np.zeros(0)
-        scores = self._ask_ranker(self.features_.transform_request(context, items))
+        scores = self._ask_ranker(self.features_.transform_rows(rows))
         return scores if self.guard_ is None else self.guard_.apply_live(scores, context, items)
 
     def _ask_ranker(self, matrix: Matrix) -> Floats:
@@ -295,20 +298,6 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_scorer"}  # made again when asked
-
-    def _count_missing(
-        self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
-    ) -> dict[str, int]:
-        """For each column that a feature reads, the items for which nobody said it; none are left out."""
-        # search_id says which list a row stands in: a request is one list
-        needed = {column: 0 for column in self.features_.columns if column not in context}
-        needed.pop("search_id", None)
-        columns = needed.keys()
-        for item in items:
-            if not columns <= item.keys():
-                for column in columns - item.keys():
-                    needed[column] += 1
-        return {column: count for column, count in needed.items() if count}
 
     # -- a log -------------------------------------------------------------------------------------
 

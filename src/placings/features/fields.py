@@ -130,7 +130,7 @@ def _match_core(query: str, name: str, field: str) -> float:
         return np.nan
     beside = frozenset(_spell_words(field).split()) if field else frozenset()
     if not beside:
-        return float(any([one in asked for one in named]))
+        return float(not set(asked).isdisjoint(named))
     if not any(word not in beside for word in asked[0].split()):
         return float(
             any(one in named for one in asked)

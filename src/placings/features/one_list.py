@@ -42,7 +42,7 @@ class OneList(RowLists):
 
     def rank(self, values: Floats) -> Floats:
         falling = -values
-        ranks = np.searchsorted(np.sort(falling), falling) + 1.0
+        ranks: Floats = 1.0 + np.searchsorted(np.sort(falling), falling).astype(np.float64)
         ranks[np.isnan(values)] = np.nan
         return ranks
 
@@ -67,7 +67,7 @@ class ListRows(Rows):
         for column in columns:
             if column in self._places:
                 continue
-            if any([column in item for item in items]):
+            if any(column in item for item in items):
                 other = context.get(column)
                 self._columns[column] = [item.get(column, other) for item in items]
             elif column == "position":
@@ -76,7 +76,7 @@ class ListRows(Rows):
                 self._shared[column] = context.get(column)
 
     def _read_block(self, block: Sequence[str]) -> Floats | None:
-        """Columns that every item has, all numbers, read at once `[rows, columns]`; None where one is not so."""
+        """Columns that every item has, all numbers, read at once `[rows, columns]`; else None."""
         try:
             found: AnyArray = np.array(list(map(itemgetter(*block), self._items)))
         except (KeyError, ValueError):  # a field that an item lacks; a list among the numbers

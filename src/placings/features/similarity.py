@@ -65,12 +65,12 @@ def _length_gap(query: str) -> Compare:
 
 def _edit_distance(query: str) -> Compare:
     distance = _levenshtein().normalized_distance
-    return lambda text: distance(query, text)  # type: ignore[no-any-return]
+    return lambda text: distance(query, text)
 
 
 def _prefix_edit(query: str) -> Compare:
     distance, letters = _levenshtein().distance, len(query)
-    return lambda text: distance(query, text[:letters]) / letters  # type: ignore[no-any-return]
+    return lambda text: distance(query, text[:letters]) / letters
 
 
 @remember_short(KEPT_WORDS)
@@ -178,7 +178,7 @@ class _SpelledPairs:
 
 
 def _compare_pairs(measure: str, pairs: _SpelledPairs) -> list[float]:
-    """One number for each spelled pair; what follows from the query alone is worked out once for a run of it."""
+    """One number for each spelled pair; what follows from the query alone is found once for a run of it."""
     make = PLAIN[measure] if measure in PLAIN else FUZZY[measure]
     if pairs.asked and pairs.asked.count(pairs.asked[0]) == len(pairs.asked):  # a live list has one query
         return list(map(make(pairs.asked[0]), pairs.there))

@@ -30,8 +30,8 @@ class _Unknown(Exception):
 def make_scorer(ranker: Ranker) -> Scorer:
     """A function that scores one dense float32 list as the ranker does, to float32's last digits.
 
-    Its scores may be no finite numbers where sums of float32 overflow; `predict` then has the answer. It is of
-    the ranker as it is now: one that is fitted again wants another.
+    Its scores may be no finite numbers where sums of float32 overflow; `predict` then has the answer. It is
+    of the ranker as it is now: one that is fitted again wants another.
     """
     scorer = _find_scorer(ranker)
     sample = getattr(ranker, "_sample", None)

@@ -104,7 +104,7 @@ def _describe_match(query: Any, names: list[Any], cities: list[Any] | None) -> s
     known = [fold_letters(_as_text(name, most)) for name in names]
     if text in known:
         return FULL
-    if any([name.startswith(text) for name in known]):
+    if any(name.startswith(text) for name in known):
         return PREFIX
     words = text.split()
     for place, name in enumerate(known):

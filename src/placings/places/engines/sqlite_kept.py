@@ -160,7 +160,7 @@ class KeptIndex:
         found, missing = self.rows.pick(numbers)
         if missing:
             for values in connection.execute(ROWS, (json.dumps(missing),)).fetchall():
-                row = Row(*values, math.cos(math.radians(values[2])))
+                row = Row._make((*values, math.cos(math.radians(values[2]))))
                 self.rows.put(row.number, row, len(row.main) + len(row.other) + len(row.context))
                 found.append(row)
         return found

@@ -25,6 +25,7 @@ from placings.features.standing import Standing
 from placings.features.text import TextShape
 from placings.features.time import Clock
 from placings.logs import add_past_clicks
+from placings.rankers import make_ranker
 from placings.rankers.linear import LinearRanker
 from placings.rerank.requests import Request
 from placings.rerank.reranker import Reranker, list_requests
@@ -182,3 +183,50 @@ def test_a_field_that_features_need_and_a_request_lacks_is_counted_and_said(kind
     answer = reranker.rerank(Request({"query": "x", "time": None}, items))
     assert answer.missing == {lost: 1}
     assert answer.say_missing() == f"{lost} is missing for 1 of 2 items"
+
+
+NETWORK = {"hidden": [16, 8], "steps": 30, "batch": 8, "check_every": 15, "device": "cpu", "random_state": 0}
+TREES = {"rounds": 20, "random_state": 0}
+TRANSFORMED = ("mixture", "gauss", "cdf", "raw")
+SCORED: dict[str, tuple[str, dict[str, Any]]] = {
+    "mean": ("mean", {"members": {"lightgbm": TREES, "neural": {**NETWORK, "members": 3}, "ridge": {}}}),
+    "lightgbm": ("lightgbm", {**TREES, "min_data_in_leaf": 2}),
+    "xgboost": ("xgboost", TREES),
+    "catboost": ("catboost", TREES),
+    "ridge": ("ridge", {}),
+    "ranksvm": ("ranksvm", {}),
+    **{f"neural {kind}": ("neural", {**NETWORK, "transform": kind}) for kind in TRANSFORMED},
+}  # fmt: skip
+
+
+@cache
+def make_dense_reranker(kind: str) -> Reranker:
+    rows = add_past_clicks(join_places(), join_places())
+    rows.loc[::5, "weight"] = np.nan
+    features = FeatureSet([each for each in EVERY if not each.sparse]).fit(rows)
+    name, settings = SCORED[kind]
+    return Reranker(features, make_ranker(name, **settings).fit(features.to_ranking(rows)), None)
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_the_quick_way_gives_the_scores_of_the_batch(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip({"xgboost": "xgboost", "catboost": "catboost"}.get(kind, "lightgbm"))
+    reranker = make_dense_reranker(kind)
+    rows = add_past_clicks(join_places(), join_places())
+    rows.loc[::7, ["stars", "lat"]] = None
+    batch, requests = reranker.score(rows), list_requests(rows)
+    reranker.rerank(requests[0])  # which makes the scorer, and compares it with the ranker
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("the ranker itself was asked")
+
+    for ranker in (reranker.ranker_, *getattr(reranker.ranker_, "members_", {}).values()):
+        monkeypatch.setattr(ranker, "_score_lists", refuse)
+        monkeypatch.setattr(ranker, "_score", refuse)
+    start = 0
+    for request in requests[:60]:
+        stop = start + len(request.items)
+        answer = reranker.rerank(request)
+        np.testing.assert_allclose(answer.scores, batch[start:stop], rtol=0, atol=1e-6 * np.abs(batch).max())
+        assert_same_order(answer.order, batch[start:stop])
+        start = stop

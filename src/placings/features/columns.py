@@ -175,6 +175,14 @@ class Rows:
         """The column as float64 `[rows]`, NaN where missing or not finite."""
         return self.remember(("floats", column), lambda: self._read_floats(column))
 
+    def count_missing(self) -> dict[str, int]:
+        """For each column that a live list was asked for, the items without it; a table has its columns."""
+        return {}
+
+    def numbers(self, columns: Sequence[str]) -> Floats:
+        """Several columns as float64 `[rows, columns]`, each as `floats` gives it."""
+        return np.stack([self.floats(column) for column in columns], axis=1)
+
     def texts(self, column: str, fold: bool = False) -> Texts:
         """The column as texts, cut at the limit `text`, folded on request."""
         return self.remember(("texts", column, fold), lambda: self._read_texts(column, fold))
@@ -226,6 +234,8 @@ class Rows:
             raise BadInput(
                 f"column {column!r} must be text. Got lists or objects. Write one text a row."
             ) from error
+        if all(type(value) is str and (most is None or len(value) <= most) for value in values):
+            return Texts(codes, values)  # most columns: nothing to make into text, or to cut
         again, texts = number_values([_as_text(value)[:most] for value in values])
         return Texts(again[codes] if len(codes) else codes, texts)
 
@@ -262,9 +272,10 @@ def number_values(values: Iterable[Any]) -> tuple[Ints, list[Any]]:
     >>> number_values(["b", "a", "b"])
     (array([0, 1, 0]), ['b', 'a'])
     """
-    seen: dict[Any, int] = {}
-    codes = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
-    return codes, list(seen)
+    listed = list(values)
+    distinct = list(dict.fromkeys(listed))
+    place = dict(zip(distinct, range(len(distinct)), strict=True))
+    return np.array(list(map(place.__getitem__, listed)), dtype=np.int64), distinct
 
 
 # -- the table --------------------------------------------------------------------------------------------

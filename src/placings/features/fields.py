@@ -94,15 +94,22 @@ class QueryCover(Feature):
     def compute(self, rows: Rows) -> list[Floats]:
         combined = rows.combine(*self.columns)
         cover, left = [], []
+        before: str | None = None
+        words: tuple[tuple[str, ...], ...] = ()
         for query, name, *others in zip(*combined.columns, strict=True):
-            words, known = _spell_query(query), _spell_words(name)
+            if query != before:
+                words, before = _spell_query(query), query
+            known = _spell_words(name)
             if not words or not known:
                 cover.append(np.nan)
                 left.append(np.nan)
                 continue
             rest = [word for word in words if not _begins(word, known)]
-            fields = "".join(_spell_words(text) for text in others)
-            cover.append(1.0 - sum(not _begins(word, fields) for word in rest) / len(words))
+            lacking = 0
+            if rest:
+                fields = "".join([_spell_words(text) for text in others if text])
+                lacking = sum([not _begins(word, fields) for word in rest])
+            cover.append(1.0 - lacking / len(words))
             left.append(float(len(rest)))
         return [combined.spread(cover), combined.spread(left)]
 
@@ -121,7 +128,9 @@ def _match_core(query: str, name: str, field: str) -> float:
     asked, named = give_spellings(query, bare=True), give_spellings(name, bare=True)
     if not asked or not named:
         return np.nan
-    beside = frozenset(_spell_words(field).split())
+    beside = frozenset(_spell_words(field).split()) if field else frozenset()
+    if not beside:
+        return float(not set(asked).isdisjoint(named))
     if not any(word not in beside for word in asked[0].split()):
         return float(
             any(one in named for one in asked)

@@ -45,6 +45,10 @@ class Number(Feature):
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
+    @property
+    def plain(self) -> bool:
+        return self.measures == ("raw",) and self.kind in ("item", "query-item")
+
     def names(self) -> list[str]:
         return [FORMS[measure].format(self.column) for measure in self.measures]
 

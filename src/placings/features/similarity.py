@@ -9,54 +9,90 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from placings.core import Bools, Floats, Ints, find_limit, give_spellings, need_library
+from placings.core import Bools, Floats, Ints, find_limit, give_spellings, need_library, remember_short
 from placings.features.columns import Rows
 from placings.features.spec import Feature, FeatureKind, check_measures
 
-Compare = Callable[[str, str], float]
+Compare = Callable[[str], float]  # of a folded text, not empty
 Best = Callable[[Floats, Ints], Floats]  # the scores of all spellings, and where each pair's begin
 
 DIGITS = re.compile(r"\d+")
+KEPT_WORDS = 2**15  # texts whose words are remembered
 
 
-def _overlap(query: str, text: str) -> float:
-    asked, there = set(query.split()), set(text.split())
-    return len(asked & there) / len(asked | there)
+def _is_prefix_of_word(query: str) -> Compare:
+    padded = f" {query}"
+    return lambda text: float(padded in f" {text}")
 
 
-def _words_begun(query: str, text: str) -> float:
-    words = query.split()[: find_limit("words")]
-    padded = f" {text}"
-    return sum(f" {word}" in padded for word in words) / len(words)
+def _overlap(query: str) -> Compare:
+    asked = _list_words(query)
+
+    def compare(text: str) -> float:
+        there = _list_words(text)
+        both = len(asked & there)
+        return both / (len(asked) + len(there) - both)
+
+    return compare
 
 
-def _digits(query: str, text: str) -> float:
+def _words_begun(query: str) -> Compare:
+    words = [f" {word}" for word in query.split()[: find_limit("words")]]
+
+    def compare(text: str) -> float:
+        padded = f" {text}"
+        return sum([word in padded for word in words]) / len(words)
+
+    return compare
+
+
+def _digits(query: str) -> Compare:
     asked = DIGITS.findall(query)
     if not asked:
-        return np.nan
-    there = set(DIGITS.findall(text))
-    return sum(number in there for number in asked) / len(asked)
+        return lambda text: np.nan
+
+    def compare(text: str) -> float:
+        there = set(DIGITS.findall(text))
+        return sum(number in there for number in asked) / len(asked)
+
+    return compare
 
 
-def _prefix_edit() -> Compare:
-    distance = _levenshtein().distance
-    return lambda query, text: distance(query, text[: len(query)]) / len(query)
+def _length_gap(query: str) -> Compare:
+    letters = len(query)
+    return lambda text: float(len(text) - letters)
 
 
-PLAIN: dict[str, Compare] = {  # of a folded query and a folded text, neither of them empty
-    "exact": lambda query, text: float(query == text),
-    "prefix": lambda query, text: float(text.startswith(query)),
-    "word_prefix": lambda query, text: float(f" {query}" in f" {text}"),
+def _edit_distance(query: str) -> Compare:
+    distance = _levenshtein().normalized_distance
+    return lambda text: distance(query, text)
+
+
+def _prefix_edit(query: str) -> Compare:
+    distance, letters = _levenshtein().distance, len(query)
+    return lambda text: distance(query, text[:letters]) / letters
+
+
+@remember_short(KEPT_WORDS)
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# for a folded query, not empty: a function that compares a text with it
+PLAIN: dict[str, Callable[[str], Compare]] = {
+    "exact": lambda query: lambda text: float(query == text),
+    "prefix": lambda query: lambda text: float(text.startswith(query)),
+    "word_prefix": _is_prefix_of_word,
     "word_overlap": _overlap,
     "words_begun": _words_begun,
     "digits": _digits,
-    "length_gap": lambda query, text: float(len(text) - len(query)),
+    "length_gap": _length_gap,
 }
-FUZZY: dict[str, Callable[[], Compare]] = {  # these need rapidfuzz
-    "edit_distance": lambda: _levenshtein().normalized_distance,
+FUZZY: dict[str, Callable[[str], Compare]] = {  # these need rapidfuzz
+    "edit_distance": _edit_distance,
     "prefix_edit": _prefix_edit,
-    "partial_ratio": lambda: _percent("partial_ratio"),
-    "token_set_ratio": lambda: _percent("token_set_ratio"),
+    "partial_ratio": lambda query: _percent("partial_ratio", query),
+    "token_set_ratio": lambda query: _percent("token_set_ratio", query),
 }
 BEST: dict[str, Best] = {  # of several spellings; the largest if not said here
     "edit_distance": np.minimum.reduceat,
@@ -116,10 +152,10 @@ def measure_similarity(rows: Rows, query: str, text: str, measure: str) -> Float
         return _compare_in_list(rows, query, text, measure)
 
     def compare() -> Floats:
-        score = PLAIN[measure] if measure in PLAIN else FUZZY[measure]()
         pairs = rows.remember(("spelled", query, text), lambda: _spell_pairs(rows, query, text))
-        spelled = zip(pairs.asked, pairs.there, strict=True)
-        scores = np.array([score(one, other) for one, other in spelled], dtype=np.float64)
+        if measure in FUZZY and not pairs.asked:
+            _levenshtein()  # a library that is missing is told even of no rows
+        scores = np.array(_compare_pairs(measure, pairs), dtype=np.float64)
         found = np.full(len(pairs.known), np.nan)
         if len(scores):
             best: Best = BEST.get(measure, np.maximum.reduceat)
@@ -141,13 +177,31 @@ class _SpelledPairs:
     inverse: Ints  # the pair of each row `[rows]`
 
 
+def _compare_pairs(measure: str, pairs: _SpelledPairs) -> list[float]:
+    """One number for each spelled pair; what follows from the query alone is found once for a run of it."""
+    make = PLAIN[measure] if measure in PLAIN else FUZZY[measure]
+    if pairs.asked and pairs.asked.count(pairs.asked[0]) == len(pairs.asked):  # a live list has one query
+        return list(map(make(pairs.asked[0]), pairs.there))
+    scores = []
+    before: str | None = None
+    for one, other in zip(pairs.asked, pairs.there, strict=True):
+        if one != before:
+            compare, before = make(one), one
+        scores.append(compare(other))
+    return scores
+
+
 def _spell_pairs(rows: Rows, query: str, text: str) -> _SpelledPairs:
     pairs = rows.combine(query, text)
     asked: list[str] = []
     there: list[str] = []
     sizes = []
+    before: str | None = None
+    left: tuple[str, ...] = ()
     for one, other in zip(*pairs.columns, strict=True):
-        left, right = give_spellings(one, bare=True), give_spellings(other, bare=True)
+        if one != before:
+            left, before = give_spellings(one, bare=True), one
+        right = give_spellings(other, bare=True)
         if len(left) == 1 and len(right) == 1:
             asked.append(left[0])
             there.append(right[0])
@@ -176,7 +230,7 @@ def _levenshtein() -> Any:
     return need_library("rapidfuzz.distance", what, "places", "rapidfuzz").Levenshtein
 
 
-def _percent(name: str) -> Compare:
+def _percent(name: str, query: str) -> Compare:
     fuzz = need_library("rapidfuzz.fuzz", "fuzzy ratios of query and name", "places", "rapidfuzz")
-    ratio: Compare = getattr(fuzz, name)
-    return lambda query, text: ratio(query, text) / 100.0
+    ratio: Callable[[str, str], float] = getattr(fuzz, name)
+    return lambda text: ratio(query, text) / 100.0

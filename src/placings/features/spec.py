@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
@@ -34,6 +34,7 @@ from placings.core import (
 )
 from placings.data import Matrix, RankingData, say_one_query
 from placings.features.columns import LIST, Rows, Table
+from placings.features.one_list import ListRows
 from placings.logs import PROPENSITY
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ class Feature:
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
         raise NotImplementedError
+
+    @property
+    def plain(self) -> bool:
+        """Whether it gives its one column, of the item, as it is."""
+        return False
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -158,6 +164,11 @@ class FeatureSet:
                 raise BadInput(f"features must be declared features. Got {type(each).__name__}.")
         self.notes: tuple[str, ...] = ()
         self._fitted: tuple[Feature, ...] | None = None
+        self._columns: tuple[str, ...] = _list_columns(self.features)
+        self._width = 0
+        self._sparse = False
+        self._plain: tuple[str, ...] = ()
+        self._blocks: tuple[Feature | tuple[str, ...], ...] = ()
 
     def fit(self, rows: Table) -> Self:
         """Learn categories and vocabularies, leave out what has no data and may be; gives itself back."""
@@ -200,13 +211,15 @@ class FeatureSet:
     @property
     def columns(self) -> list[str]:
         """The columns that are read, each once."""
-        features = self.features if self._fitted is None else self._fitted
-        return list(dict.fromkeys(column for each in features for column in each.columns))
+        return list(self._columns)
 
     def transform(self, rows: Table) -> Matrix:
         """The numbers `[rows, names]`, row by row; rows of one list need not stand together."""
-        table = Rows(rows)
-        if not any(each.sparse for each in self.fitted):
+        return self.transform_rows(Rows(rows))
+
+    def transform_rows(self, table: Rows) -> Matrix:
+        """`transform` of a table that was read."""
+        if not self._sparse:
             dense_only: Matrix = self._compute_dense(self.fitted, table)
             return dense_only
         from scipy.sparse import csr_array, hstack
@@ -236,16 +249,15 @@ class FeatureSet:
         fields of each item in the engine's order; a field of the item goes before one of the context.
         Without `position` the items count from 1. No items give no rows.
         """
-        if not isinstance(context, Mapping) or not all(isinstance(item, Mapping) for item in items):
+        return self.transform_rows(self.read_request(context, items))
+
+    def read_request(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Rows:
+        """A live list as `transform_rows` wants it; what it lacks is told by `count_missing`."""
+        if not all(type(each) is dict or isinstance(each, Mapping) for each in (context, *items)):
             raise BadInput("context must be a dict and items a list of dicts.")
         if not items:
-            return self.transform({column: [] for column in self.columns})
-        table: dict[str, list[Any]] = {
-            column: [item.get(column, context.get(column)) for item in items] for column in self.columns
-        }
-        if "position" in table and not any("position" in item for item in items):
-            table["position"] = list(range(1, len(items) + 1))
-        return self.transform(table)
+            return Rows({column: [] for column in self._columns})
+        return ListRows(context, items, self._columns, self._plain)
 
     def to_ranking(self, rows: Table, label: str | None = "label") -> RankingData:
         """The rows as RankingData: qid is `search_id`, items `item_id`, and what else the rows say.
@@ -340,16 +352,27 @@ class FeatureSet:
                     raise BadInput(f"features must give different names. Got {name!r} twice.")
                 seen.add(name)
         self._fitted = fitted
+        self._columns = _list_columns(fitted)
+        self._width = sum(each.width() for each in fitted)
+        self._sparse = any(each.sparse for each in fitted)
+        self._plain = tuple(each.columns[0] for each in fitted if each.plain)
+        self._blocks = tuple(_join_plain(fitted))
 
-    @staticmethod
-    def _compute_dense(features: Sequence[Feature], rows: Rows) -> Any:
-        out = np.empty((rows.count, sum(each.width() for each in features)), dtype=np.float32)
+    def _compute_dense(self, features: Sequence[Feature], rows: Rows) -> Any:
+        whole = features is self._fitted
+        width = self._width if whole else sum(each.width() for each in features)
+        blocks = self._blocks if whole and isinstance(rows, ListRows) else features
+        out = np.empty((rows.count, width), dtype=np.float32)
         column = 0
         with np.errstate(over="ignore"):
-            for each in features:
-                for values in each.compute(rows):
-                    out[:, column] = values
-                    column += 1
+            for block in blocks:
+                if isinstance(block, Feature):
+                    for values in block.compute(rows):
+                        out[:, column] = values
+                        column += 1
+                else:
+                    out[:, column : column + len(block)] = rows.numbers(block)
+                    column += len(block)
         out[np.isinf(out)] = np.nan  # a quotient that float32 cannot hold
         return out
 
@@ -357,6 +380,25 @@ class FeatureSet:
         if self._fitted is None:
             return f"FeatureSet of {len(self.features)} features, not fitted"
         return f"FeatureSet of {sum(each.width() for each in self._fitted)} columns"
+
+
+def _list_columns(features: Sequence[Feature]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for each in features for column in each.columns))
+
+
+def _join_plain(features: Sequence[Feature]) -> Iterator[Feature | tuple[str, ...]]:
+    """The features in their order, neighbours that are plain numbers as one tuple of columns."""
+    run: list[str] = []
+    for each in features:
+        if each.plain:
+            run.append(each.columns[0])
+            continue
+        if run:
+            yield tuple(run)
+            run = []
+        yield each
+    if run:
+        yield tuple(run)
 
 
 # -- checks -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import ClassVar
 from zoneinfo import ZoneInfo
 
@@ -93,6 +94,7 @@ class Clock(Feature):
         return times + shift[numbers].astype("timedelta64[us]") if len(times) else times
 
 
+@lru_cache(maxsize=8192)  # of a live list every row has the same minute, and most lists the same few zones
 def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     """Microseconds that the zone's clock is ahead of UTC."""
     moment = EPOCH + timedelta(minutes=minute)
@@ -123,7 +125,12 @@ def _measure(parts: dict[str, Ints], measure: str) -> Floats:
         return parts[name].astype(np.float64)
     period = {"hour": 24, "weekday": 7, "month": 12}.get(name)
     periods = parts["days"] if period is None else np.full(len(parts["days"]), period, dtype=np.int64)
-    turn = math.sin if wave == "sin" else math.cos
-    table = np.array([[turn(2.0 * math.pi * x / p) if p else 0.0 for x in range(32)] for p in range(32)])
-    points: Floats = table[periods, parts[name]]
+    points: Floats = _list_turns(wave)[periods, parts[name]]
     return points
+
+
+@lru_cache(maxsize=2)
+def _list_turns(wave: str) -> Floats:
+    """`sin(2πx/p)`, or cos, for p and x below 32, `[p, x]`; 0 where p is."""
+    turn = math.sin if wave == "sin" else math.cos
+    return np.array([[turn(2.0 * math.pi * x / p) if p else 0.0 for x in range(32)] for p in range(32)])

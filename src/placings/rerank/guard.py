@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from placings.core import (
     render_grid,
 )
 from placings.metrics import mrr
-from placings.rerank.search_kinds import describe_searches
+from placings.rerank.search_kinds import COLUMNS, describe_search, describe_searches
 
 VERSION = 1
 WEIGHTS = (0.25, 0.5, 0.75, 1.0)  # of the model in a blend; 0 is the engine alone
@@ -101,6 +102,35 @@ class Guard(Shown):
         return self.blend(
             given, find_engine_scores(rows, len(given)), borders, describe_searches(rows, borders)
         )
+
+    def apply_live(
+        self, scores: Floats, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+    ) -> Floats:
+        """`apply` for one live list: a column that no item has is the context's."""
+        rows: dict[str, list[Any]] = {}
+        for name in COLUMNS:
+            if any(name in item for item in items):
+                rows[name] = [item.get(name, context.get(name)) for item in items]
+            elif name in context:
+                rows[name] = [context[name]] * len(items)
+        weight = self._find_weight(describe_search(rows))
+        if weight == 1.0:
+            return scores
+        engine = find_engine_scores(rows, len(scores))
+        return blend_scores(scores, engine, np.array([0, len(scores)]), np.array([weight]))
+
+    def _find_weight(self, kinds: Mapping[str, str]) -> float:
+        """`find_weights` of one search."""
+        least = math.inf
+        for by, names, known in self._dimensions:
+            if all(name in kinds for name in names):
+                value = kinds[by] if len(names) == 1 else CROSS.join([kinds[name] for name in names])
+                least = min(least, known.get(value, math.inf))
+        return self.overall.weight if math.isinf(least) else least
+
+    @cached_property
+    def _dimensions(self) -> list[tuple[str, list[str], dict[str, float]]]:
+        return [(by, by.split(CROSS), known) for by, known in self._table().items()]
 
     def blend(
         self,

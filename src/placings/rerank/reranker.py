@@ -36,9 +36,9 @@ from placings.core import (
     swap_folder,
     write_bundle,
 )
-from placings.data import RankingData
+from placings.data import Matrix, RankingData
 from placings.evaluation import Comparison, compare
-from placings.features import FeatureSet
+from placings.features import FeatureSet, Rows
 from placings.logs import (
     MADE,
     PAST,
@@ -52,7 +52,7 @@ from placings.logs import (
     order_rows,
 )
 from placings.metrics import mrr
-from placings.rankers import MeanRanker, Ranker, load_ranker, make_ranker
+from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
 from placings.rerank.engines import Engine
 from placings.rerank.guard import Guard, fit_guard
 from placings.rerank.requests import Focus, Hit, Request, Reranked, read_time
@@ -102,6 +102,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     clicks_until_: int | None
     digest_: str | None
     _sample: Request | None
+    _scorer: tuple[Ranker, Any, Scorer] | None = None  # of which ranker, as it was fitted then
 
     def __init__(
         self,
@@ -248,12 +249,15 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         known = {**asked.context}
         if "time" not in known or _is_known(known["time"]):
             known["time"] = read_time(known.get("time"))
-        items = [_place_item(item, place) for place, item in enumerate(asked.items, 1)]
+        items: list[Mapping[str, Any]] = [
+            _place_item(item, place) for place, item in enumerate(asked.items, 1)
+        ]
         if self.clicks_:
-            items = [{PAST: float(self.clicks_.get(str(item.get("item_id")), 0)), **item} for item in items]
-        scores = self._score_list(known, items)
+            items = [item if PAST in item else self._add_clicks(item) for item in items]
+        rows = self.features_.read_request(known, items)
+        scores = self._score_list(rows, known, items)
         order = np.argsort(-scores, kind="stable")
-        return Reranked(order, scores, self.digest_, self._count_missing(known, items))
+        return Reranked(order, scores, self.digest_, rows.count_missing())
 
     def reorder(self, request: Request, hits: Sequence[Hit]) -> list[Hit]:
         """The hits of a request in their new order; each keeps the engine's rank and score."""
@@ -265,33 +269,39 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """The rows of one live list, best first, `[items]`: `rerank(Request(context, items)).order`."""
         return self.rerank(Request(context, list(items))).order
 
-    def _score_list(self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Floats:
+    def _add_clicks(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        return {PAST: float(self.clicks_.get(str(item.get("item_id")), 0)), **item}
+
+    def _score_list(
+        self, rows: Rows, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+    ) -> Floats:
         if not items:
             return np.zeros(0)
-        matrix = self.features_.transform_request(context, items)
-        one_list = np.zeros(len(items), dtype=np.int64)
-        scores = np.asarray(self.ranker_.predict(matrix, one_list), dtype=np.float64)
-        if self.guard_ is None:
-            return scores
-        names = dict.fromkeys(name for item in items for name in item)
-        shared = {name: [value] * len(items) for name, value in context.items()}
-        columns = {name: [item.get(name, context.get(name)) for item in items] for name in names}
-        return self.guard_.apply(scores, {**shared, **columns}, np.array([0, len(items)]))
+        scores = self._ask_ranker(self.features_.transform_rows(rows))
+        return scores if self.guard_ is None else self.guard_.apply_live(scores, context, items)
 
-    def _count_missing(
-        self, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
-    ) -> dict[str, int]:
-        """For each column that a feature reads, the items for which nobody said it; none are left out."""
-        counts = {}
-        for column in self.features_.columns:
-            if column == "search_id":  # which list a row stands in: a request is one list
-                continue
-            lacking = len(items) if column not in context else 0
-            if lacking:
-                lacking = sum(column not in item for item in items)
-            if lacking:
-                counts[column] = lacking
-        return counts
+    def _ask_ranker(self, matrix: Matrix) -> Floats:
+        """Scores of one list: by the quick way where it knows one and its scores are finite numbers."""
+        if isinstance(matrix, np.ndarray):
+            scores = self._find_scorer()(matrix)
+            if np.isfinite(scores).all():
+                return scores
+        return np.asarray(
+            self.ranker_.predict(matrix, np.zeros(matrix.shape[0], dtype=np.int64)), dtype=np.float64
+        )
+
+    def _find_scorer(self) -> Scorer:
+        """The ranker's scorer, made once; a ranker that was fitted again gets another. Two threads that both
+        find none make the same."""
+        fitted = self.ranker_, self.ranker_.training_
+        kept = self._scorer
+        if kept is None or kept[0] is not fitted[0] or kept[1] is not fitted[1]:
+            kept = self._scorer = (*fitted, make_scorer(self.ranker_))
+        return kept[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_scorer"}  # made again when asked
 
     # -- a log -------------------------------------------------------------------------------------
 
@@ -659,10 +669,10 @@ def _group_searches(rows: pd.DataFrame) -> Ints:
     return np.argsort(codes, kind="stable")
 
 
-def _place_item(item: Mapping[str, Any], place: int) -> dict[str, Any]:
+def _place_item(item: Mapping[str, Any], place: int) -> Mapping[str, Any]:
     """An item with its position: what it says, or its place in the list where it says none."""
     told = item.get("position")
-    return {**item, "position": place if told is None or told != told else told}
+    return {**item, "position": place} if told is None or told != told else item
 
 
 def _is_known(value: Any) -> bool:

@@ -13,6 +13,9 @@ from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_offsets, f
 BANDS = ((3, 10), (11, 20), (21, 30), (31, 40))  # characters, as in Table 6.4 of the thesis
 UNKNOWN = "unknown"
 SHARED, HIDDEN = "shared", "hidden"
+COLUMNS = (  # what `describe_searches` looks at, and how an engine's order is known
+    "query", "focus_lat", "focus_lon", "name", "locality", "target", "platform", "position", "score",
+)  # fmt: skip
 FULL, PREFIX, WORDS, OTHER = "full name", "prefix", "words", "other"
 
 
@@ -51,6 +54,22 @@ def describe_searches(rows: Any, offsets: ArrayLike) -> dict[str, AnyArray]:
     return found
 
 
+def describe_search(rows: Mapping[str, list[Any]]) -> dict[str, str]:
+    """`describe_searches` of one search, of which there are rows, as plain texts."""
+    found: dict[str, str] = {}
+    if "query" in rows:
+        found["length"] = name_band(len(_as_text(rows["query"][0])))
+    if "focus_lat" in rows and "focus_lon" in rows:
+        there = _is_number([rows["focus_lat"][0], rows["focus_lon"][0]]).all()
+        found["location"] = SHARED if there else HIDDEN
+    if "query" in rows and "name" in rows:
+        found["match"] = _describe_match(rows["query"][0], rows["name"], rows.get("locality"))
+    for name in ("target", "platform"):
+        if name in rows:
+            found[name] = _as_text(rows[name][0]) or UNKNOWN
+    return found
+
+
 def name_band(length: int) -> str:
     """The band of a query's length in characters.
 
@@ -71,24 +90,26 @@ def _describe_matches(rows: Any, offsets: Ints) -> AnyArray:
     queries = _take(rows, "query", offsets[:-1])
     found = []
     for place, query in enumerate(queries):
-        text = fold_letters(_as_text(query))
         start, stop = int(offsets[place]), int(offsets[place + 1])
-        known = [fold_letters(_as_text(name)) for name in names[start:stop]]
-        around = None if cities is None else [fold_letters(_as_text(city)) for city in cities[start:stop]]
-        found.append(_match(text, known, around))
+        around = None if cities is None else cities[start:stop]
+        found.append(_describe_match(query, names[start:stop], around))
     return np.array(found, dtype=object)
 
 
-def _match(text: str, names: list[str], cities: list[str] | None) -> str:
+def _describe_match(query: Any, names: list[Any], cities: list[Any] | None) -> str:
+    most = find_limit("text")
+    text = fold_letters(_as_text(query, most))
     if not text:
         return OTHER
-    if text in names:
+    known = [fold_letters(_as_text(name, most)) for name in names]
+    if text in known:
         return FULL
-    if any(name.startswith(text) for name in names):
+    if any(name.startswith(text) for name in known):
         return PREFIX
     words = text.split()
-    for place, name in enumerate(names):
-        tokens = f"{name} {cities[place]}".split() if cities is not None else name.split()
+    for place, name in enumerate(known):
+        city = "" if cities is None else fold_letters(_as_text(cities[place], most))
+        tokens = f"{name} {city}".split()
         if all(any(token.startswith(word) for token in tokens) for word in words):
             return WORDS
     return OTHER
@@ -105,8 +126,8 @@ def _as_list(values: Any) -> list[Any]:
     return list(values.tolist()) if hasattr(values, "tolist") else list(values)
 
 
-def _as_text(value: Any) -> str:
-    return value[: find_limit("text")].strip() if isinstance(value, str) else ""
+def _as_text(value: Any, most: int | None = None) -> str:
+    return value[: most or find_limit("text")].strip() if isinstance(value, str) else ""
 
 
 def _is_number(values: list[Any]) -> Bools:

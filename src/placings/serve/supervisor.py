@@ -33,6 +33,10 @@ LOCK, METRICS = "lock", "metrics"
 START = 120.0  # seconds that a worker may take to load its models
 PATIENCE = 120.0  # seconds that a command may take
 A_DAY = 86_400.0  # seconds
+# of a worker's libraries: a list is too short to be shared, and threads that wait by spinning cost more
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PLACINGS_THREADS"), "1"
+)
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a dead worker is started again
 CARE = 5.0  # seconds between two looks at a worker
 STUCK = 30.0  # seconds without a sign of life, or in one call to an engine or a model
@@ -172,7 +176,7 @@ class Supervisor:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "placings.serve.worker",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, pass_fds=[number],
-            start_new_session=True,
+            start_new_session=True, env={**os.environ, **ONE_THREAD},
         )  # fmt: skip
         child = Child(process)
         told = {

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placings.core import measure_km
 from placings.core.errors import BadFile, BadInput, EmptyFile, MissingExtra, UnknownName
 from placings.places.engines import sqlite as scoring
-from placings.places.engines.sqlite import CROWD, POOL, SqliteEngine, build_index
+from placings.places.engines.sqlite import POOL, SqliteEngine, build_index
 from placings.places.engines.sqlite_index import HASH, SEAL, count_mistakes
+from placings.places.engines.sqlite_kept import CROWD
 from placings.places.place import Place
 from placings.rerank import Engine
 
@@ -151,7 +153,7 @@ def test_the_score_is_the_formula(engine: SqliteEngine) -> None:
     (near,) = engine.search("karlsr", focus=KARLSRUHE, layers=["locality"])
     assert near.score - hit.score == pytest.approx(scoring.DISTANCE * log10(20_020 / 5))
     (far,) = engine.search("karlsr", focus=BERLIN, layers=["locality"])
-    km = scoring.measure_km(*BERLIN, *KARLSRUHE)
+    km = measure_km(*BERLIN, *KARLSRUHE)
     assert far.score - hit.score == pytest.approx(scoring.DISTANCE * log10(20_020 / (km + 5)))
 
 

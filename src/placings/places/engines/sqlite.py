@@ -9,19 +9,18 @@ import sqlite3
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import nlargest
-from math import log10
+from functools import cached_property
+from math import asin, cos, log10, radians, sin, sqrt
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from placings.core import BadFile, BadInput, UnknownName, check_limit, find_limit, give_spellings, measure_km
+from placings.core import EARTH_KM, BadFile, BadInput, UnknownName, check_limit, find_limit, give_spellings
 from placings.places.engines.sqlite_index import (
-    COLUMNS,
     FORMAT,
     JOINT,
     TYPE_WORDS,
@@ -30,6 +29,7 @@ from placings.places.engines.sqlite_index import (
     guess_words,
     is_sealed,
 )
+from placings.places.engines.sqlite_kept import KeptIndex, Row, make_places
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
 
@@ -56,19 +56,6 @@ WORDS = 12  # words of a text that count
 LETTERS = 64  # letters of a word that count
 
 
-class Row(NamedTuple):
-    """What the index keeps of a place to judge it by."""
-
-    number: int
-    popularity: float
-    lat: float
-    lon: float
-    main: str  # "\nkarlsruhe hbf\nkarlsruhe hauptbahnhof\n"
-    other: str
-    context: str  # " karlsruhe 76137 "
-    layer: int
-
-
 @dataclass(frozen=True)
 class Reading:
     """One way to read a text: for each word its spellings; the last word, or each, may be a beginning."""
@@ -82,6 +69,19 @@ class Reading:
     def words(self) -> tuple[str, ...]:
         """The plain spelling of each word."""
         return tuple(group[0] for group in self.groups)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, str, int], ...]:
+        """Each whole text as it stands at the start of a name, as a name of its own, and its letters."""
+        return tuple((f"\n{whole}", f"\n{whole}\n", len(whole)) for whole in self.wholes)
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """For each word its spellings, each as it stands among words with a blank before them."""
+        return tuple(
+            tuple((word, f" {word}{'' if self.is_beginning(at) else ' '}") for word in group)
+            for at, group in enumerate(self.groups)
+        )
 
     def is_beginning(self, at: int) -> bool:
         """Whether the word may go on: the last one, or each."""
@@ -113,13 +113,22 @@ def _make_reading(spellings: tuple[str, ...]) -> Reading | None:
     return Reading(groups, tuple(dict.fromkeys(" ".join(words) for words in split)))
 
 
-def judge(row: Row, text: float, reading: Reading, focus: Focus | None) -> float:
-    """The score of a place whose names fit as well as `text` says."""
-    score = text + POPULARITY * row.popularity - reading.cost
-    if focus is not None:
-        km = measure_km(focus[0], focus[1], row.lat, row.lon)
-        score += DISTANCE * log10((HALFWAY + NEAR) / (km + NEAR))
-    return score
+def weigh_distances(focus: Focus | None) -> Callable[[Row], float]:
+    """What a place is worth for being near the focus: `DISTANCE · log₁₀` of how far it could be over how far
+    it is, along the great circle (`measure_km`); 0 without a focus.
+    """
+    if focus is None:
+        return lambda row: 0.0
+    lat, lon = focus
+    here, across, most = cos(radians(lat)), 2 * EARTH_KM, HALFWAY + NEAR
+
+    def weigh(row: Row) -> float:
+        up = sin(radians(row[2] - lat) / 2)
+        along = sin(radians(row[3] - lon) / 2)
+        half_chord = sqrt(min(1.0, up**2 + here * row[8] * along**2))
+        return DISTANCE * log10(most / (across * asin(half_chord) + NEAR))
+
+    return weigh
 
 
 def judge_text(row: Row, reading: Reading, kinds: tuple[str, ...] = ()) -> float:
@@ -127,9 +136,11 @@ def judge_text(row: Row, reading: Reading, kinds: tuple[str, ...] = ()) -> float
 
     Words that the name lacks must be in its context or kind, or it counts as a match of words only.
     """
-    best = _match_names(reading.wholes, row.main, row.other)
+    best = _match_names(reading.keys, row.main, row.other)
     if best is not None:
         return best
+    if len(reading.groups) == 1:
+        return _judge_inner_word(row, reading)
     mixed = False
     for names, words, exact, prefix in (
         (row.main, WORDS_MAIN, EXACT_MAIN, PREFIX_MAIN),
@@ -141,32 +152,53 @@ def judge_text(row: Row, reading: Reading, kinds: tuple[str, ...] = ()) -> float
         if len(lacking) == len(inside):
             continue
         around = f"{row.context}{' '.join(kinds)} " if lacking else ""
-        if all(_find_word(around, reading, at) for at in lacking):
+        if all(_find_word(around, reading, at) is not None for at in lacking):
             return _judge_words(names, inside, words, exact, prefix)
         mixed = True
     return WORDS_OTHER if mixed else AROUND
 
 
-def _match_names(wholes: tuple[str, ...], main: str, other: str) -> float | None:
+def _match_names(keys: tuple[tuple[str, str, int], ...], main: str, other: str) -> float | None:
     """The text against whole names."""
-    for whole in wholes:
-        if f"\n{whole}\n" in main:
+    if len(keys) == 1:  # most texts have one spelling, and where no name starts with it none equals it
+        start, whole, letters = keys[0]
+        at, beside = main.find(start), other.find(start)
+        if at >= 0 and main.find(whole, at) >= 0:
             return EXACT_MAIN
-    for whole in wholes:
-        if f"\n{whole}\n" in other:
+        if beside >= 0 and other.find(whole, beside) >= 0:
             return EXACT_OTHER
+        if at >= 0:
+            return PREFIX_MAIN + WHOLENESS * letters / (main.index("\n", at + 1) - at - 1)
+        if beside >= 0:
+            return PREFIX_OTHER + WHOLENESS * letters / (other.index("\n", beside + 1) - beside - 1)
+        return None
+    for names, worth in ((main, EXACT_MAIN), (other, EXACT_OTHER)):
+        for _, whole, _ in keys:
+            if whole in names:
+                return worth
     for names, worth in ((main, PREFIX_MAIN), (other, PREFIX_OTHER)):
-        for whole in wholes:
-            at = names.find(f"\n{whole}")
+        for start, _, letters in keys:
+            at = names.find(start)
             if at >= 0:
-                return worth + WHOLENESS * len(whole) / (names.index("\n", at + 1) - at - 1)
+                return worth + WHOLENESS * letters / (names.index("\n", at + 1) - at - 1)
     return None
+
+
+def _judge_inner_word(row: Row, reading: Reading) -> float:
+    """A text of one word with which no name begins: the beginning of a later word, or not in the names."""
+    for names, worth in ((row.main, WORDS_MAIN), (row.other, WORDS_OTHER)):
+        for word, pattern in reading.patterns[0]:
+            if pattern in names:
+                return worth + WHOLENESS * min(1.0, len(word) / (names.index("\n", 1) - 1))
+    return AROUND
 
 
 def _find_word(words: str, reading: Reading, at: int) -> str | None:
     """The spelling under which the word is among `words`, None if it is not."""
-    end = "" if reading.is_beginning(at) else " "
-    return next((word for word in reading.groups[at] if f" {word}{end}" in words), None)
+    for word, pattern in reading.patterns[at]:
+        if pattern in words:
+            return word
+    return None
 
 
 def _judge_words(names: str, inside: list[str | None], words: float, exact: float, prefix: float) -> float:
@@ -191,18 +223,9 @@ __all__ = ["SqliteEngine", "build_index"]
 
 POOL = 150  # candidates of one kind, at least
 FEW = 10  # fewer candidates than this, none of them exact, and other readings are tried
-BOXES = tuple(0.005 * 3**step for step in range(7))  # half a box around the focus: 0.5 to 400 km, as degrees
-CROWD = 1500  # places in such a box that are looked at
 NAMES, ANY_NAME, WHOLE, MAIN = "{name word}", "{name word names words}", "{name names}", "name"
 
-ROWS = "SELECT text.* FROM found JOIN text ON text.number = found.rowid WHERE found MATCH ? LIMIT ?"
-WITHIN = "south >= ? AND north <= ? AND west >= ? AND east <= ?"
-CROWDED = f"SELECT count(*) FROM (SELECT 1 FROM spot WHERE {WITHIN} LIMIT ?)"
-NEARBY = f"""
-SELECT number, popularity, lat, lon, main, other, context, layer FROM (
-    SELECT text.*, replace(text.main || text.other, char(10), ' ') || text.context AS words
-    FROM spot CROSS JOIN text ON text.number = spot.number WHERE {WITHIN} LIMIT {CROWD}
-) WHERE """
+IDS = "SELECT rowid FROM found WHERE found MATCH ? LIMIT ?"
 
 
 # SQLite lets go of Python's lock for each row, and another thread's search takes it for milliseconds: with
@@ -221,6 +244,7 @@ class SqliteEngine:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         self._free: deque[sqlite3.Connection] = deque()
+        self._kept = KeptIndex()
         sealed = _check_index(self.path)
         try:
             with self._borrow() as connection:
@@ -265,21 +289,26 @@ class SqliteEngine:
             raise BadInput(f"the text to search must be a string. Got {type(text).__name__}.")
         reading = read_text(text[: find_limit("text")])
         wanted = self._find_layers(layers)
-        _check_focus(focus)
+        focus = _check_focus(focus)
         if reading is None or not wanted:
             return []
         kinds = {number: TYPE_WORDS.get(self._types[number], ()) for number in wanted}
         with _TURNS, self._told_as_ours(), self._borrow() as connection:
-            search = _Search(connection, kinds, focus, max(POOL, k), len(wanted) < len(self._types))
+            limited = len(wanted) < len(self._types)
+            search = _Search(connection, self._kept, kinds, focus, max(POOL, k), limited)
             search.run(reading)
-            best = nlargest(k, ((score, -number) for number, score in search.scores.items()))
-            places = _fetch_places(connection, [-number for _, number in best])
-        return [places[-number].to_hit(score, rank) for rank, (score, number) in enumerate(best, 1)]
+            best = sorted([(-score, number) for number, score in search.scores.items()])[:k]
+            shown = self._kept.read_places(connection, [number for _, number in best])
+            found = [(shown[number], -negative) for negative, number in best]
+            return [
+                Hit(place.id, place.copy_fields(), score, rank)
+                for rank, (place, score) in enumerate(found, 1)
+            ]
 
     def places(self) -> list[Place]:
         """All places of the index, in its order."""
         with self._told_as_ours(), self._borrow() as connection:
-            found = _make_places(connection.execute("SELECT * FROM place ORDER BY number"))
+            found = make_places(connection.execute("SELECT * FROM place ORDER BY number"))
         return list(found.values())
 
     def close(self) -> None:
@@ -337,14 +366,17 @@ class _Search:
     def __init__(
         self,
         connection: sqlite3.Connection,
+        kept: KeptIndex,
         kinds: dict[int, tuple[str, ...]],
         focus: Focus | None,
         pool: int,
         limited: bool,
     ) -> None:
         self.connection = connection
+        self.kept = kept
         self.kinds = kinds
         self.focus = focus
+        self.weigh = weigh_distances(focus)
         self.pool = pool
         self.only = ""
         if limited:
@@ -372,59 +404,61 @@ class _Search:
                 self.gather(read_words([*words[:at], *words[at + 1 :]], DROPPED))
 
     def gather(self, reading: Reading) -> None:
-        """Candidates of one reading: everything that fits or, of too many, the most popular of each kind."""
+        """Candidates of one reading: everything that fits or, of too many, the most popular of each kind.
+
+        What a wider question finds whole needs no narrower one: names that begin with the text hold its
+        words, and names that equal it begin with it.
+        """
         words = _match_words(reading)
         if self.take(words, reading) < self.pool:
             return
         exact = " OR ".join(f'"{whole.replace(" ", JOINT)}"' for whole in reading.wholes)
         beginning = " OR ".join(f'"{whole.replace(" ", JOINT)}" *' for whole in reading.wholes)
-        self.take(f"{MAIN} : ({exact})", reading)
-        self.take(f"{WHOLE} : ({exact})", reading)
-        self.take(f"{MAIN} : ({beginning})", reading)
-        self.take(f"{WHOLE} : ({beginning})", reading)
-        self.take(f"{NAMES} : ({words})", reading)
-        self.take(f"{ANY_NAME} : ({words})", reading)
+        if self.take(f"{ANY_NAME} : ({words})", reading) == self.pool:
+            self.take(f"{NAMES} : ({words})", reading)
+            if self.take(f"{WHOLE} : ({beginning})", reading) == self.pool:
+                self.take(f"{MAIN} : ({beginning})", reading)
+                if self.take(f"{WHOLE} : ({exact})", reading) == self.pool:
+                    self.take(f"{MAIN} : ({exact})", reading)
         if self.focus is not None:
             self.look_around(reading, self.focus)
 
     def take(self, match: str, reading: Reading) -> int:
-        rows = self.connection.execute(ROWS, (f"({match}){self.only}", self.pool)).fetchall()
-        self.judge_rows(rows, reading)
-        return len(rows)
+        found = self.connection.execute(IDS, (f"({match}){self.only}", self.pool)).fetchall()
+        self.judge_numbers([number for (number,) in found], reading)
+        return len(found)
 
     def look_around(self, reading: Reading, focus: Focus) -> None:
-        """Candidates near the focus, however unpopular: from the largest box that is no crowd (R*Tree)."""
-        chosen = _make_boxes(focus, BOXES[0])
-        for half in BOXES:
-            boxes = _make_boxes(focus, half)
-            if max(self.connection.execute(CROWDED, (*box, CROWD)).fetchone()[0] for box in boxes) == CROWD:
-                break
-            chosen = boxes
-        tests, values = [_is_layer(self.kinds)], []
-        for at, group in enumerate(reading.groups):
-            end = "" if reading.is_beginning(at) else " "
-            texts = [f" {word}{end}" for word in group]
-            kinds = [
-                n for n, words in self.kinds.items() if any(text in f" {' '.join(words)} " for text in texts)
-            ]
-            test = ["instr(words, ?)"] * len(texts) + ([_is_layer(kinds)] if kinds else [])
-            tests.append(f"({' OR '.join(test)})")
-            values += texts
-        for box in chosen:
-            rows = self.connection.execute(NEARBY + " AND ".join(tests), (*box, *values)).fetchall()
-            self.judge_rows(rows, reading)
+        """Candidates near the focus, however unpopular, whose words or kind hold every word of the text."""
+        kinds = self.kinds
+        for around in self.kept.read_around(self.connection, focus):
+            layers = around.layers
+            near: set[int] | None = None
+            for patterns in reading.patterns:
+                texts = [pattern for _, pattern in patterns]
+                fitting = {
+                    n for n, words in kinds.items() if any(text in f" {' '.join(words)} " for text in texts)
+                }
+                found = around.find(texts)
+                if fitting:
+                    found.update(place for place, layer in enumerate(layers) if layer in fitting)
+                near = found if near is None else near & found
+            self.judge_numbers(
+                [around.numbers[place] for place in near or () if layers[place] in kinds], reading
+            )
 
-    def judge_rows(self, rows: list[tuple[Any, ...]], reading: Reading) -> None:
-        scores = self.scores
-        free = reading.cost == 0.0
-        for values in rows:
-            number = values[0]
-            if free and number in scores:
-                continue
-            row = Row._make(values)
-            text = judge_text(row, reading, self.kinds[row.layer])
-            self.exact = self.exact or (free and text >= EXACT)
-            score = judge(row, text, reading, self.focus)
+    def judge_numbers(self, numbers: list[int], reading: Reading) -> None:
+        """The score of each place: how its names fit the text, how popular and how near it is."""
+        scores, kinds, weigh, cost = self.scores, self.kinds, self.weigh, reading.cost
+        free = cost == 0.0
+        if free:  # judged by another question already
+            numbers = [number for number in numbers if number not in scores]
+        for row in self.kept.read_rows(self.connection, numbers):
+            text = judge_text(row, reading, kinds[row[7]])
+            if free and text >= EXACT:
+                self.exact = True
+            score = text + POPULARITY * row[1] - cost + weigh(row)
+            number = row[0]
             if score > scores.get(number, -math.inf):
                 scores[number] = score
 
@@ -438,50 +472,17 @@ def _match_words(reading: Reading) -> str:
     return " AND ".join(parts)
 
 
-def _fetch_places(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, Place]:
-    chosen = "SELECT * FROM place WHERE number IN (SELECT value FROM json_each(?))"
-    return _make_places(connection.execute(chosen, (json.dumps(numbers),)))
-
-
-def _make_places(rows: Iterable[Any]) -> dict[int, Place]:
-    places = {}
-    for number, *values, names, fields in rows:
-        known = dict(zip(COLUMNS, values, strict=True))
-        places[number] = Place(
-            **known,
-            names=tuple(names.split("\n")) if names else (),
-            fields=json.loads(fields) if fields else {},
-        )
-    return places
-
-
-def _is_layer(numbers: Iterable[int]) -> str:
-    return f"layer IN ({', '.join(map(str, numbers))})"
-
-
-def _make_boxes(focus: Focus, half: float) -> list[tuple[float, float, float, float]]:
-    """A box around the focus, in two parts where it crosses the date line."""
-    lat, lon = focus
-    wide = min(180.0, half / max(0.01, math.cos(math.radians(lat))))
-    south, north, west, east = lat - half, lat + half, lon - wide, lon + wide
-    boxes = [(south, north, west, east)]
-    if west < -180.0:
-        boxes.append((south, north, west + 360.0, 180.0))
-    if east > 180.0:
-        boxes.append((south, north, -180.0, east - 360.0))
-    return boxes
-
-
-def _check_focus(focus: Focus | None) -> None:
+def _check_focus(focus: Focus | None) -> Focus | None:
     if focus is None:
-        return
+        return None
     try:
         lat, lon = focus
         fine = abs(lat) <= 90 and abs(lon) <= 180
     except (TypeError, ValueError):
         fine = False
-    if not fine:
-        raise BadInput(f"focus must be (latitude, longitude) in degrees, within ±90 and ±180. Got {focus!r}.")
+    if fine:
+        return float(lat), float(lon)
+    raise BadInput(f"focus must be (latitude, longitude) in degrees, within ±90 and ±180. Got {focus!r}.")
 
 
 def _check_index(path: Path) -> bool:

@@ -1,0 +1,173 @@
+"""A feed-forward network for one list: torch's own operations, one after the other, and nothing around them.
+
+Modules look up attributes, hooks and gradients; for forty rows that takes longer than the arithmetic. What a
+weight alone decides (a mixture's shares, members' weights side by side) is worked out once. The operations
+are those of the modules, so the scores are theirs to the bit; only knots are found by a compiled loop, which
+gives the same numbers of the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from placings.core import HAVE_NUMBA, Floats, Floats32
+
+Function: TypeAlias = Callable[[Tensor], Tensor]
+
+
+class UnknownPart(Exception):
+    """A part of a network that has no plain form here."""
+
+
+def read_network(network: Any) -> Callable[[Floats32], Floats]:
+    """A function that scores the rows of one list `[rows, features]` as a `FeedForward` does."""
+    if type(network).__name__ != "FeedForward":
+        raise UnknownPart
+    with torch.no_grad():
+        steps = [_read_prepared(network.transform), *_read_stack(network.layers)]
+
+    def score(rows: Floats32) -> Floats:
+        with torch.inference_mode():
+            x = torch.from_numpy(rows)
+            for step in steps:
+                x = step(x)
+            found: Floats = x[:, 0].double().numpy()
+        return found
+
+    return score
+
+
+def _read_prepared(layer: Any) -> Function:
+    """Missing values filled, the transform, the indicator columns."""
+    if type(layer).__name__ != "Prepared":
+        raise UnknownPart
+    function, fill = _read_layer(layer.function), _copy(layer.fill)
+    largest = float(torch.finfo(torch.float32).max)
+    places = _copy(layer.places) if layer.flagged else None
+
+    def prepare(x: Tensor) -> Tensor:
+        missing = x.isnan()
+        out = function(torch.where(missing, fill, x).clamp_(-largest, largest))
+        return out if places is None else torch.cat([out, missing.index_select(1, places).float()], dim=1)
+
+    return prepare
+
+
+def _read_layer(layer: Any) -> Function:
+    """A transform's layer, of filled rows."""
+    readers: dict[str, Callable[[Any], Function]] = {
+        "MixtureLayer": _read_mixture,
+        "Standard": _read_standard,
+        "Scale": _read_scale,
+        "Steps": _read_steps,
+        "Clamp": _read_clamp,
+        "Logarithm": lambda _: lambda x: torch.sign(x).mul_(torch.abs(x).log1p_()),
+        "Identity": lambda _: lambda x: x,
+    }
+    name = type(layer).__name__
+    if name not in readers:
+        raise UnknownPart
+    return readers[name](layer)
+
+
+def _read_mixture(layer: Any) -> Function:
+    bases = [_read_layer(basis) for basis in layer.bases]
+    shares = _copy(layer.weights().t())
+    return lambda x: torch.stack([basis(x) for basis in bases], dim=1).mul_(shares).sum(dim=1)
+
+
+def _read_standard(layer: Any) -> Function:
+    inner, center, inverse = _read_layer(layer.inner), _copy(layer.center), _copy(layer.inverse)
+    return lambda x: (inner(x) - center).mul_(inverse)
+
+
+def _read_scale(layer: Any) -> Function:
+    power, shift, rest, divisor = map(_copy, (layer.power, layer.shift, layer.rest, layer.divisor))
+    low, high = layer.ends
+    return lambda x: (x * power).sub_(shift).sub_(rest).div_(divisor).clamp_(low, high)
+
+
+def _read_clamp(layer: Any) -> Function:
+    low, high = _copy(layer.low), _copy(layer.high)
+    return lambda x: torch.minimum(torch.maximum(x, low), high)
+
+
+def _read_steps(layer: Any) -> Function:
+    if layer.unrolled or not HAVE_NUMBA:
+        raise UnknownPart
+    from placings.rankers.live_kernels import look_up_steps
+
+    knots, table = _copy(layer.knots).numpy(), _copy(layer.table).numpy()
+    counts = torch.isfinite(_copy(layer.knots)).sum(dim=1).numpy()
+    on_knots = bool(layer.on_knots)
+
+    def look_up(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        look_up_steps(x.numpy(), knots, counts, table, on_knots, out.numpy())
+        return out
+
+    return look_up
+
+
+def _read_stack(stack: Any) -> list[Function]:
+    steps: list[Function] = []
+    for layer in stack.layers:
+        name = type(layer).__name__
+        if name == "RowNorm":
+            steps.append(_read_norm(layer))
+        elif name == "Linear":
+            steps.append(_read_linear(layer))
+        elif name == "MemberLinear":
+            steps.append(_read_members(layer))
+        elif name != "RowDropout":
+            steps.append(_find_activation(name))
+    if stack.members > 1:
+        mean = torch.full((stack.members, 1), 1.0 / stack.members)
+        steps.append(lambda x: x @ mean)
+    return steps
+
+
+def _read_norm(layer: Any) -> Function:
+    mean, variance = _copy(layer.running_mean), _copy(layer.running_var)
+    weight, bias, eps = _copy(layer.weight), _copy(layer.bias), layer.eps
+    return lambda x: functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
+
+
+def _read_linear(layer: Any) -> Function:
+    weight, bias = _copy(layer.weight), _copy(layer.bias)
+    return lambda x: functional.linear(x, weight, bias)
+
+
+def _read_members(layer: Any) -> Function:
+    weight, bias = _copy(layer.weight), _copy(layer.bias)
+    members, inputs, outputs = weight.shape
+    if layer.shared:
+        joined = weight.permute(1, 0, 2).reshape(inputs, members * outputs)
+    elif outputs == 1:
+        joined = (torch.eye(members)[:, None, :] * weight).reshape(members * inputs, members)
+    else:
+
+        def apply(x: Tensor) -> Tensor:
+            rows = x.view(x.shape[0], members, inputs).transpose(0, 1)
+            return torch.bmm(rows, weight).transpose(0, 1).reshape(x.shape[0], members * outputs).add_(bias)
+
+        return apply
+    return lambda x: (x @ joined).add_(bias)
+
+
+def _find_activation(name: str) -> Function:
+    known: dict[str, Function] = {"ReLU": torch.relu, "Tanh": torch.tanh, "Sigmoid": torch.sigmoid}
+    if name not in known:
+        raise UnknownPart
+    return known[name]
+
+
+def _copy(tensor: Any) -> Tensor:
+    """A tensor of its own, on the CPU: training goes on without changing it."""
+    found: Tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+    return found

@@ -78,7 +78,8 @@ def make(source: random.Random, folder: Path) -> Path:
     if ending == ".json" and what < 0.7:
         value = json.loads(content)
         for _ in range(source.choice((1, 1, 2))):
-            if source.random() < 0.6 and "trees" in json.dumps(value.get("learner", ""))[:2000]:
+            whole = isinstance(value, dict) and "trees" in json.dumps(value.get("learner", ""))[:2000]
+            if source.random() < 0.6 and whole:
                 value = _change_tree(source, value)
             else:
                 value = change_value(source, value)

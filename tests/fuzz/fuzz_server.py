@@ -70,6 +70,7 @@ def make_answer(source: random.Random) -> Any:
             ]) if isinstance(hit.get("_source"), dict) else (hit, "_score")  # fmt: skip
             spoilt[0][spoilt[1]] = value
             if source.random() < 0.3 and isinstance(feature.get("geometry"), dict):
+                value = deepcopy(value)  # else a dict may come to stand in itself
                 feature["geometry"]["coordinates"] = source.choice([[value, 1], [1, value], [1], value])
         features.append(source.choice(VALUES) if source.random() < 0.05 else feature)
         hits.append(source.choice(VALUES) if source.random() < 0.05 else hit)

@@ -190,6 +190,14 @@ def save_in_two_steps(path: Path, version: int) -> None:
     make_ranker(version).save(path)
 
 
+def save_beside_others(path: Path, version: int) -> None:
+    """A re-ranker in a folder that holds another file and so cannot be replaced whole."""
+    path.mkdir(exist_ok=True)
+    (path / "notes.txt").write_text("mine")
+    make_reranker(version).save(path)
+    assert (path / "notes.txt").read_text() == "mine"
+
+
 WRITERS: dict[str, Writer] = {
     "bundle": Writer(
         lambda path, version: make_ranker(version).save(path), lambda path: score(pg.load(path)), "model"
@@ -205,6 +213,9 @@ WRITERS: dict[str, Writer] = {
         lambda path: score_request(pg.load(path)),
         "reranker",
         0.15,
+    ),
+    "reranker beside other files": Writer(
+        save_beside_others, lambda path: score_request(pg.load(path)), "folder", 0.3
     ),
     "svmlight": Writer(
         lambda path, version: pg.write(make_data(version), path),

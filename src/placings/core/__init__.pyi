@@ -69,6 +69,7 @@ from .leftovers import swap_folder as swap_folder
 from .leftovers import sweep_leftovers as sweep_leftovers
 from .leftovers import sync_file as sync_file
 from .leftovers import sync_folder as sync_folder
+from .leftovers import take_turns as take_turns
 from .libraries import need_library as need_library
 from .limits import OverLimit as OverLimit
 from .limits import check_limit as check_limit

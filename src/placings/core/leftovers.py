@@ -51,6 +51,19 @@ def hold_part(path: Path, *, folder: bool = False) -> Iterator[Path]:
         _remove(part)
 
 
+@contextmanager
+def take_turns(folder: Path) -> Iterator[None]:
+    """Let one process at a time write into a folder, for the time of a `with`, where there are locks."""
+    handle = os.open(folder, os.O_RDONLY) if hasattr(os, "O_DIRECTORY") else None
+    try:
+        if handle is not None:
+            _lock(handle, wait=True)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
 def name_leftover(path: Path, ending: str) -> str:
     """A name beside `path` that no other writer has."""
     name = path.name
@@ -161,14 +174,14 @@ def _is_left(found: Path) -> bool:
         os.close(handle)
 
 
-def _lock(handle: int) -> bool | None:
+def _lock(handle: int, *, wait: bool = False) -> bool | None:
     """Take the lock on an open file or folder: True, False if another has it, None if there are no locks."""
     try:
         import fcntl
     except ImportError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError:

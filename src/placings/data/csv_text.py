@@ -6,6 +6,7 @@ later. Here such a file is refused with the line where the quote opens.
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +41,16 @@ def check_csv(path: Path, delimiter: str) -> None:
         return
     for _ in CheckedText(path, delimiter).iterate():
         pass
+
+
+def read_header(path: Path, delimiter: str) -> list[str]:
+    """The names of a CSV file's columns; none if it is empty."""
+    block = next(CheckedText(path, delimiter).iterate(), b"")
+    rows = csv.reader(io.StringIO(block.decode("utf-8-sig"), newline=""), delimiter=delimiter)
+    try:
+        return next((row for row in rows if row), [])
+    except csv.Error as error:
+        raise BadFile(path, f"its header cannot be read: {error}.", line=1) from None
 
 
 class CheckedText(io.RawIOBase):

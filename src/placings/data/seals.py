@@ -62,8 +62,7 @@ def check_seal(path: str | PathLike[str]) -> None:
 
     A file that has not changed since is not read twice in a process.
     """
-    facts = Path(path).stat()
-    known = (os.fspath(path), facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    known = identify_file(path)
     if known in _checked:
         return
     with open(path, "rb") as file:
@@ -87,6 +86,12 @@ def check_seal(path: str | PathLike[str]) -> None:
             path, "is damaged: its checksum is not that of its bytes. Fetch the file again, or write it anew."
         )
     _checked.add(known)
+
+
+def identify_file(path: str | PathLike[str]) -> tuple[Any, ...]:
+    """What tells a file from the one that replaces it under the same name."""
+    facts = Path(path).stat()
+    return os.fspath(path), facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _find_footer(file: Any) -> int | None:

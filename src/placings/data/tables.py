@@ -29,13 +29,14 @@ from placings.core import (
     option,
     parse_json,
     plain_name,
+    read_settled,
     write_atomically,
 )
 from placings.data.checks import check_position
-from placings.data.csv_text import CheckedText, check_csv, is_plain
+from placings.data.csv_text import CheckedText, check_csv, is_plain, read_header
 from placings.data.ids import as_whole, settle_ids
 from placings.data.ranking import PER_ROW, RankingData
-from placings.data.seals import READ, WRITE, check_seal, seal_parquet
+from placings.data.seals import READ, WRITE, check_seal, identify_file, seal_parquet
 from placings.data.splits import UNITS
 
 if TYPE_CHECKING:
@@ -760,14 +761,18 @@ def read_parquet(path: str | PathLike[str], **columns: Any) -> RankingData:
 
     It is read batch by batch into the final array, so that the peak is about the result plus one batch
     (twice the result if the rows of a query do not stand together and must be reordered). The names of
-    Hive folders (`day=2026-01-01/`) do not become columns.
+    Hive folders (`day=2026-01-01/`) do not become columns. A file that is replaced meanwhile is read anew.
     """
+    path = Path(path)
+    return read_settled(path, lambda place: _read_parquet_once(place, {"source": str(path)} | columns))
+
+
+def _read_parquet_once(path: Path, arguments: dict[str, Any]) -> RankingData:
     import pyarrow.parquet as pq
 
-    path = Path(path)
     files = _list_parquet(path)
-    arguments = {"source": str(path)} | columns
     with _told_as_bad_file(path):
+        known = [identify_file(file) for file in files]
         for file in files:
             check_seal(file)
         facts = [pq.read_metadata(file) for file in files]
@@ -781,7 +786,8 @@ def read_parquet(path: str | PathLike[str], **columns: Any) -> RankingData:
                 raise BadFile(
                     file, f"has no column {min(lacking)!r}, but {files[0].name} has. Write it anew."
                 )
-        return assemble_batches(_read_batches(files, roles), rows, roles, said, arguments["source"])
+        batches = _read_batches(files, known, roles)
+        return assemble_batches(batches, rows, roles, said, arguments["source"])
 
 
 def read_csv(
@@ -839,14 +845,8 @@ def read_csv_table(
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    parse = csv.ParseOptions(delimiter=delimiter)
     usual = {*GUESSES["qid"], *GUESSES["item"], *PEOPLE}
-    try:
-        with open_stream(path) as stream, csv.open_csv(stream, parse_options=parse) as opened:
-            names = [name for name in opened.schema.names if name in ids or _plain(name) in usual]
-    except ValueError:
-        read_checked_csv(path, delimiter)  # says which line it is
-        raise
+    names = [name for name in read_header(path, delimiter) if name in ids or _plain(name) in usual]
     given: dict[str, Any] = {} if nulls is None else {"null_values": nulls}
     given["strings_can_be_null"] = nulls is not None
     convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **given)
@@ -987,11 +987,15 @@ def _list_parquet(path: Path) -> list[Path]:
     return files
 
 
-def _read_batches(files: Sequence[Path], roles: Roles) -> Iterator[pa.RecordBatch]:
+def _read_batches(
+    files: Sequence[Path], known: Sequence[tuple[Any, ...]], roles: Roles
+) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    for file in files:
+    for file, before in zip(files, known, strict=True):
         with pq.ParquetFile(file, pre_buffer=False, **READ) as opened:  # buffering holds whole row groups
+            if identify_file(file) != before:
+                raise BadFile(file, "was replaced while it was read. Read it again.")
             yield from opened.iter_batches(BATCH_ROWS, columns=roles.columns)
 
 

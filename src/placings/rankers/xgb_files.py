@@ -229,15 +229,22 @@ def _count(fields: Fields, name: str, default: str | None = None) -> int:
     return int(text)
 
 
+def _array(fields: Fields, name: str) -> AnyArray:
+    try:
+        return np.asarray(_need(fields, name, list | np.ndarray))
+    except ValueError:  # lists among its numbers
+        raise BadModel(f"{name} must be one list of numbers") from None
+
+
 def _ints(fields: Fields, name: str) -> Ints:
-    found = np.asarray(_need(fields, name, list | np.ndarray))
+    found = _array(fields, name)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "biu"):
         raise BadModel(f"{name} must be whole numbers")
     return found.astype(np.int64)
 
 
 def _floats(fields: Fields, name: str) -> AnyArray:
-    found = np.asarray(_need(fields, name, list | np.ndarray))
+    found = _array(fields, name)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iuf"):
         raise BadModel(f"{name} must be numbers")
     return found.astype(np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from placings.core import (
     read_settled,
     refuse_other,
     swap_folder,
+    take_turns,
     write_bundle,
 )
 from placings.data import Matrix, RankingData
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PARTS = ("model", "reranker")  # the bundles in a re-ranker's folder
+NEXT = "model-next"  # the model that `reranker` pins already while `model` is still the one before
 VERSIONS = (1, 2)  # 2 holds a sample request
 FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", "sample_request.json"
 OLD_FEATURES = "place_features.json"  # as version 1 called it
@@ -372,8 +375,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> str:
         """Two bundles in a folder: `model`, and `reranker`, which pins it; its digest pins the whole.
 
-        A folder of its own is replaced in one step: whoever loads finds the old re-ranker or the new one. A
-        sample request with its scores is kept, and asked again when the re-ranker is loaded.
+        Whoever loads meanwhile, or after this was interrupted, finds the old re-ranker or the new one. A
+        folder of its own is replaced in one step; in a folder that holds other files too, or that cannot be
+        replaced itself, the new model stands beside the old one until `reranker` pins it.
+
+        A sample request with its scores is kept, and asked again when the re-ranker is loaded.
         """
         self._need_fit()
         path = Path(path).resolve()
@@ -384,8 +390,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         with hold_part(path if own else path / PARTS[0], folder=True) as part:
             self.digest_ = self._write(part, metrics)
             if not own or not _swap_whole(part, path):
-                for name in PARTS:
-                    swap_folder(part / name, path / name)
+                with take_turns(path):
+                    _swap_parts(part, path)
         return self.digest_
 
     def _write(self, path: Path, metrics: Mapping[str, float] | None) -> str:
@@ -454,7 +460,7 @@ def _load_once(path: Path, digest: str | None) -> Reranker:
     bundle = read_bundle(path / "reranker", digest=digest)
     if bundle.manifest.get("reranker") not in VERSIONS:
         raise BadBundle(bundle.path, f"holds no re-ranker of version {' or '.join(map(str, VERSIONS))}.")
-    ranker = load_ranker(path / "model", digest=str(bundle.manifest.get("model")))
+    ranker = _load_pinned(path, str(bundle.manifest.get("model")))
     try:
         reranker = _restore(bundle, ranker)
     except BadBundle:
@@ -465,6 +471,16 @@ def _load_once(path: Path, digest: str | None) -> Reranker:
     if SAMPLE in bundle.files:
         _ask_sample(reranker, bundle.path, _read_json(bundle, SAMPLE))
     return reranker
+
+
+def _load_pinned(path: Path, digest: str) -> Ranker:
+    """The model with this digest: `model`, or the one that was about to take its place."""
+    try:
+        return load_ranker(path / PARTS[0], digest=digest)
+    except BadBundle:
+        if not (path / NEXT).is_dir():
+            raise
+        return load_ranker(path / NEXT, digest=digest)
 
 
 def _restore(bundle: Bundle, ranker: Ranker) -> Reranker:
@@ -512,7 +528,7 @@ def _is_own(path: Path) -> bool:
         return True
     if not path.is_dir():
         raise BadInput(f"{path} is a file. Name a folder for the re-ranker.")
-    names = {each.name for each in path.iterdir()} - set(PARTS)
+    names = {each.name for each in path.iterdir()} - {*PARTS, NEXT}
     others = [name for name in names if not name.endswith((PART, OLD))]
     return not others and not path.samefile(Path.cwd())
 
@@ -545,6 +561,32 @@ def _count_all(known: pd.DataFrame, later: pd.DataFrame) -> tuple[dict[str, int]
     rows = pandas.concat([known[names], later[names]], ignore_index=True)
     newest = rows["time"].max()
     return continue_clicks(rows), None if pandas.isna(newest) else round(newest.value / 1000)
+
+
+def _swap_parts(part: Path, path: Path) -> None:
+    """Replace the bundles one by one: at every moment the model that `reranker` pins is `model` or NEXT."""
+    model, pinned = path / PARTS[0], path / PARTS[1]
+    if (path / NEXT).exists():  # a writer was killed: what it left is the pinned model, or one before it
+        if pinned.exists() and not _is_pinned(model, pinned):
+            swap_folder(path / NEXT, model)
+        _remove_model(path / NEXT)
+    swap_folder(part / PARTS[0], path / NEXT)
+    swap_folder(part / PARTS[1], pinned)
+    swap_folder(path / NEXT, model)
+    _remove_model(path / NEXT)
+
+
+def _remove_model(path: Path) -> None:
+    """Remove what a replaced model left; whatever stays is looked at by the next save."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_pinned(model: Path, pinned: Path) -> bool:
+    """Whether a model is the one that a re-ranker's bundle names; not if one of them cannot be read."""
+    try:
+        return read_bundle(model).digest == read_bundle(pinned).manifest.get("model")
+    except BadBundle:
+        return False
 
 
 def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:

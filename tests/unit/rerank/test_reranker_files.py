@@ -14,7 +14,7 @@ import pytest
 from terminal import call_placings
 
 import placings as pg
-from placings.core import BadBundle, BadInput
+from placings.core import BadBundle, BadInput, swap_folder
 from placings.features import FeatureSet, TextShape
 from placings.rankers import LinearRanker
 from placings.rerank import Request, Reranker, load_reranker
@@ -113,6 +113,36 @@ def test_what_else_is_in_the_folder_stays(tmp_path: Path, monkeypatch: pytest.Mo
     for weight in (1.0, 3.0):  # the folder that one stands in is not pulled away
         make_reranker(weight).save(".")
     assert pg.load(".").ranker_.coef_[0] == 3.0
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_save_beside_other_files_that_ends_between_two_steps_leaves_one_whole_re_ranker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    make_reranker(1.0).save(tmp_path)
+    swap, left = swap_folder, list(range(steps))
+
+    def swap_until_killed(part: Path, path: Path) -> None:
+        if not left:
+            raise Killed
+        left.pop()
+        swap(part, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("placings.rerank.reranker.swap_folder", swap_until_killed)
+        patched.setattr("placings.rerank.reranker._remove_model", lambda path: swap_until_killed(path, path))
+        with pytest.raises(Killed):
+            make_reranker(2.0).save(tmp_path)
+    # the second of the three swaps, that of `reranker`, is the one that counts
+    assert pg.load(tmp_path).ranker_.coef_[0] == (1.0 if steps < 2 else 2.0)
+    make_reranker(3.0).save(tmp_path)
+    assert pg.load(tmp_path).ranker_.coef_[0] == 3.0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model", "notes.txt", "reranker"]
 
 
 def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:

@@ -19,7 +19,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from placings.core import EARTH_KM, BadFile, BadInput, UnknownName, check_limit, find_limit, give_spellings
+from placings.core import (
+    EARTH_KM,
+    BadFile,
+    BadInput,
+    UnknownName,
+    check_limit,
+    find_limit,
+    give_spellings,
+    read_settled,
+)
 from placings.places.engines.sqlite_index import (
     FORMAT,
     JOINT,
@@ -245,23 +254,30 @@ class SqliteEngine:
         self.path = Path(path)
         self._free: deque[sqlite3.Connection] = deque()
         self._kept = KeptIndex()
-        sealed = _check_index(self.path)
+        self._known: tuple[int, ...] = ()
+        self._free.append(read_settled(self.path, self._open))
+
+    def _open(self, path: Path) -> sqlite3.Connection:
+        """Check the index, connect to it and read what it holds; a BadFile if it is replaced meanwhile."""
+        known, sealed = _identify(path), _check_index(path)
         try:
-            with self._borrow() as connection:
-                about = dict(connection.execute("SELECT name, value FROM about"))
-                self._types = dict(connection.execute("SELECT number, type FROM layer"))
-            self._count = int(about.get("places", 0))
+            connection = _connect(path)
+            about = dict(connection.execute("SELECT name, value FROM about"))
+            types = dict(connection.execute("SELECT number, type FROM layer"))
+            count = int(about.get("places", 0))
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-            raise _refuse(self.path, str(error)) from None
+            raise _refuse(path, str(error)) from None
+        if _identify(path) != known:
+            raise BadFile(path, "was replaced while it was opened. Open it again.")
         if about.get("format") != FORMAT:
-            raise _refuse(self.path, "it has another format")
+            raise _refuse(path, "it has another format")
         if about.get("version") != str(VERSION):
             problem = f"is an index of version {about.get('version')}; this placings reads version {VERSION}."
-            raise BadFile(
-                self.path, f"{problem} Build it again with: placings places index SOURCE {self.path}"
-            )
+            raise BadFile(path, f"{problem} Build it again with: placings places index SOURCE {path}")
         if about.get("seal") and not sealed:
-            raise _refuse(self.path, "its end is missing or damaged")
+            raise _refuse(path, "its end is missing or damaged")
+        self._known, self._types, self._count = known, types, count
+        return connection
 
     def __len__(self) -> int:
         return self._count
@@ -329,10 +345,10 @@ class SqliteEngine:
         try:
             connection = self._free.pop()
         except IndexError:
-            address = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
-            connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA mmap_size = 1073741824")
+            connection = _connect(self.path)
+            if _identify(self.path) != self._known:  # another index stands there since
+                connection.close()
+                connection = read_settled(self.path, self._open)
         try:
             yield connection
         except sqlite3.DatabaseError:
@@ -483,6 +499,23 @@ def _check_focus(focus: Focus | None) -> Focus | None:
     if fine:
         return float(lat), float(lon)
     raise BadInput(f"focus must be (latitude, longitude) in degrees, within ±90 and ±180. Got {focus!r}.")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA mmap_size = 1073741824")
+    return connection
+
+
+def _identify(path: Path) -> tuple[int, ...]:
+    """What tells an index from the one that replaces it."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return ()
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _check_index(path: Path) -> bool:

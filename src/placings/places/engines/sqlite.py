@@ -252,12 +252,12 @@ class SqliteEngine:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        self._free: deque[sqlite3.Connection] = deque()
-        self._kept = KeptIndex()
+        self._free: deque[tuple[sqlite3.Connection, KeptIndex]] = deque()
+        self._kept = KeptIndex()  # what was read of the newest index; a connection goes with its own
         self._known: tuple[int, ...] = ()
         self._free.append(read_settled(self.path, self._open))
 
-    def _open(self, path: Path) -> sqlite3.Connection:
+    def _open(self, path: Path) -> tuple[sqlite3.Connection, KeptIndex]:
         """Check the index, connect to it and read what it holds; a BadFile if it is replaced meanwhile."""
         known, sealed = _identify(path), _check_index(path)
         try:
@@ -276,8 +276,8 @@ class SqliteEngine:
             raise BadFile(path, f"{problem} Build it again with: placings places index SOURCE {path}")
         if about.get("seal") and not sealed:
             raise _refuse(path, "its end is missing or damaged")
-        self._known, self._types, self._count = known, types, count
-        return connection
+        self._known, self._types, self._count, self._kept = known, types, count, KeptIndex()
+        return connection, self._kept
 
     def __len__(self) -> int:
         return self._count
@@ -309,12 +309,12 @@ class SqliteEngine:
         if reading is None or not wanted:
             return []
         kinds = {number: TYPE_WORDS.get(self._types[number], ()) for number in wanted}
-        with _TURNS, self._told_as_ours(), self._borrow() as connection:
+        with _TURNS, self._told_as_ours(), self._borrow() as (connection, kept):
             limited = len(wanted) < len(self._types)
-            search = _Search(connection, self._kept, kinds, focus, max(POOL, k), limited)
+            search = _Search(connection, kept, kinds, focus, max(POOL, k), limited)
             search.run(reading)
             best = sorted([(-score, number) for number, score in search.scores.items()])[:k]
-            shown = self._kept.read_places(connection, [number for _, number in best])
+            shown = kept.read_places(connection, [number for _, number in best])
             found = [(shown[number], -negative) for negative, number in best]
             return [
                 Hit(place.id, place.copy_fields(), score, rank)
@@ -323,14 +323,14 @@ class SqliteEngine:
 
     def places(self) -> list[Place]:
         """All places of the index, in its order."""
-        with self._told_as_ours(), self._borrow() as connection:
+        with self._told_as_ours(), self._borrow() as (connection, _):
             found = make_places(connection.execute("SELECT * FROM place ORDER BY number"))
         return list(found.values())
 
     def close(self) -> None:
         """Close the connections that are not in use; a later search opens new ones."""
         while self._free:
-            self._free.pop().close()
+            self._free.pop()[0].close()
 
     def __enter__(self) -> SqliteEngine:
         return self
@@ -341,21 +341,21 @@ class SqliteEngine:
         self.close()
 
     @contextmanager
-    def _borrow(self) -> Iterator[sqlite3.Connection]:
+    def _borrow(self) -> Iterator[tuple[sqlite3.Connection, KeptIndex]]:
         try:
-            connection = self._free.pop()
+            lent = self._free.pop()
         except IndexError:
-            connection = _connect(self.path)
+            lent = _connect(self.path), self._kept
             if _identify(self.path) != self._known:  # another index stands there since
-                connection.close()
-                connection = read_settled(self.path, self._open)
+                lent[0].close()
+                lent = read_settled(self.path, self._open)
         try:
-            yield connection
+            yield lent
         except sqlite3.DatabaseError:
-            connection.close()
+            lent[0].close()
             raise
         else:
-            self._free.append(connection)
+            self._free.append(lent)
 
     @contextmanager
     def _told_as_ours(self) -> Iterator[None]:

@@ -241,6 +241,7 @@ def _read_time(flag: str, told: str | None) -> float | None:
 def _say_started(supervisor: Supervisor) -> None:
     host, port = supervisor.settings.host, supervisor.port
     print_text(f"serving on http://{host}:{port} (Ctrl-C ends it)")
+    print_text(f"metrics on http://127.0.0.1:{supervisor.admin_port}/metrics")
     if supervisor.settings.engine != "none":
         print_text(f'try: curl "http://{host}:{port}/v1/autocomplete?text=karls"')
     sys.stdout.flush()

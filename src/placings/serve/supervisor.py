@@ -95,6 +95,8 @@ class Supervisor:
             try:
                 self.children = [await self._start() for _ in range(self.settings.workers)]
                 admin = asyncio.create_task(self._serve_admin())
+                while not admin.done() and self.admin_port == 0:
+                    await asyncio.sleep(0.01)
                 if started is not None:
                     started(self)
                 keepers = [asyncio.create_task(self._keep(place)) for place in range(len(self.children))]

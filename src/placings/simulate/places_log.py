@@ -5,15 +5,15 @@ The recipe is in docs/place_simulation.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator, SeedSequence
 
 from placings.core import BadInput, Ints
 from placings.data import check_seed
@@ -92,6 +92,16 @@ class PlaceLog:
         )
 
 
+class Visitor(Protocol):
+    """Hears who begins a session and what they click, for an engine that wants to know, such as a service."""
+
+    def begin(self, person: str, session: str) -> None:
+        """The searches that follow are this person's, in this session."""
+
+    def click(self, item: str) -> None:
+        """An item of the list that was found last was clicked."""
+
+
 def simulate_log(
     places: Sequence[Place],
     engine: Engine,
@@ -103,6 +113,7 @@ def simulate_log(
     behaviour: Behaviour | None = None,
     random_state: int | None = 0,
     progress: Callable[[int, int], object] | None = None,
+    visitor: Visitor | None = None,
 ) -> PlaceLog:
     """Let people search until there are at least `searches` searches; every list is the engine's own answer.
 
@@ -110,13 +121,11 @@ def simulate_log(
     own, so a longer log holds the same people as a shorter one. A person ends a session with one click, or
     gives up. As each pause in typing is a search, about a third of the searches have a click;
     `count="clicked"` goes on until so many have one. `progress` hears how many there are and how many are
-    wanted.
+    wanted, `visitor` who searches and what they click.
 
     An engine that never finds what is meant makes a log without clicks, but for noise.
     """
-    for name, value in (("searches", searches), ("k", k)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise BadInput(f"{name} must be a whole number of at least 1. Got {value!r}.")
+    _check_counts(searches=searches, k=k)
     if count not in ("searches", "clicked"):
         raise BadInput(f'count must be "searches" or "clicked". Got {count!r}.')
     model = find_click_model(clicks)
@@ -135,7 +144,7 @@ def simulate_log(
         person, rng = world.draw_person(number, seed)
         chooser = Chooser(world, person)
         for place, moment in enumerate(world.draw_moments(rng, person), 1):
-            session = _Session(world, chooser, engine, model, k, log, f"{person.id}-{place}")
+            session = _Session(world, chooser, engine, model, k, log, f"{person.id}-{place}", visitor)
             session.run(rng, moment, events)
         if progress is not None:
             progress(min(len(counted), searches), searches)
@@ -145,6 +154,66 @@ def simulate_log(
         "behaviour": asdict(world.behaviour), "engine": type(engine).__name__,
     }  # fmt: skip
     return log.make_log(settings)
+
+
+def simulate_weeks(
+    places: Sequence[Place],
+    engine: Engine,
+    people: int,
+    *,
+    clicks: str | ClickModel = "position",
+    k: int = 40,
+    behaviour: Behaviour | None = None,
+    random_state: int | None = 0,
+    progress: Callable[[int, int], object] | None = None,
+    visitor: Visitor | None = None,
+) -> Iterator[PlaceLog]:
+    """Let the same people search week after week; gives the log of each week when it is over.
+
+    The engine may change between two weeks. What a person means and how they begin to type is drawn for each
+    session on its own: it does not depend on the lists that were shown before, so that two engines meet the
+    same people with the same wishes. (`simulate_log` draws all that a person does in one row; its people are
+    these, their sessions others.) Sessions come in the order of time. `progress` hears how many sessions of
+    all weeks are done and how many there are.
+    """
+    _check_counts(people=people, k=k)
+    model = find_click_model(clicks)
+    seed = check_seed(random_state)
+    world = World(places, behaviour or Behaviour())
+    events = world.draw_events(seed)
+    first = datetime.fromisoformat(world.behaviour.start)
+    weeks: list[list[tuple[Moment, int, int]]] = [[] for _ in range(world.behaviour.weeks)]
+    choosers = {}
+    for number in range(1, people + 1):
+        person, rng = world.draw_person(number, seed)
+        choosers[number] = Chooser(world, person)
+        choosers[number].drop_distances()
+        for place, moment in enumerate(world.draw_moments(rng, person), 1):
+            weeks[(moment.local - first).days // 7].append((moment, number, place))
+    done, total = 0, sum(map(len, weeks))
+    for week, sessions in enumerate(weeks):
+        log = _Collector()
+        for moment, number, place in sorted(sessions, key=lambda each: (each[0].utc, *each[1:])):
+            chooser = choosers[number]
+            rng = np.random.default_rng(SeedSequence(seed, spawn_key=(number, place)))
+            name = f"{chooser.person.id}-{place}"
+            _Session(world, chooser, engine, model, k, log, name, visitor).run(rng, moment, events)
+            chooser.drop_distances()  # some MB for each person
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        settings = {
+            "week": week, "k": int(k), "seed": seed, "places": len(places), "people": int(people),
+            "clicks": {"model": type(model).__name__, **vars(model)}, "reach_km": world.reach,
+            "behaviour": asdict(world.behaviour), "engine": type(engine).__name__,
+        }  # fmt: skip
+        yield log.make_log(settings, f"w{week}s")
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise BadInput(f"{name} must be a whole number of at least 1. Got {value!r}.")
 
 
 # -- a session ---------------------------------------------------------------------------------------
@@ -162,13 +231,17 @@ class _Session:
         k: int,
         log: _Collector,
         name: str,
+        visitor: Visitor | None = None,
     ) -> None:
         self.world, self.chooser, self.engine, self.model, self.k = world, chooser, engine, model, k
         self.log, self.name, self.person = log, name, chooser.person
+        self.visitor = visitor
         self.sent = ""
 
     def run(self, rng: Generator, moment: Moment, events: Sequence[Sequence[int]]) -> None:
         behaviour, person = self.world.behaviour, self.person
+        if self.visitor is not None:
+            self.visitor.begin(person.id, self.name)
         here = self.chooser.draw_here(rng, moment)
         self.target = TARGETS[draw_one(rng, np.array([end for _, end in TARGETS]))][0]
         self.meant = self.world.places[self.chooser.draw_target(rng, moment, here, self.target, events)]
@@ -236,6 +309,8 @@ class _Session:
         best = min(clicked.tolist(), key=lambda position: (-relevance[position - 1], position))
         self.wait(rng, 1.0 + 0.4 * best)
         self.log.act(search, hits[best - 1].id, self.clock)
+        if self.visitor is not None:
+            self.visitor.click(hits[best - 1].id)
         return True
 
 
@@ -282,12 +357,12 @@ class _Collector:
     def act(self, search: int, item: str, time: datetime) -> None:
         self.clicks.append((search, item, time))
 
-    def make_log(self, settings: dict[str, Any]) -> PlaceLog:
-        """Tables in the order of time; searches are numbered in that order."""
+    def make_log(self, settings: dict[str, Any], prefix: str = "s") -> PlaceLog:
+        """Tables in the order of time; searches are numbered in that order, after a prefix."""
         import pyarrow as pa
 
         order = sorted(range(len(self.searches)), key=lambda each: (self.searches[each][0], each))
-        names = {each: f"s{number:07d}" for number, each in enumerate(order, 1)}
+        names = {each: f"{prefix}{number:07d}" for number, each in enumerate(order, 1)}
         ordered = [self.searches[each] for each in order]
         stamp, text, number = pa.timestamp("us"), pa.string(), pa.float64()
         searches = {"search_id": pa.array([names[each] for each in order], text)}

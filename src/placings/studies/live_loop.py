@@ -61,7 +61,7 @@ class LiveLoopSettings:
     that a busy machine left to the engine would say nothing of that. Such lists are counted all the same.
     """
 
-    people: int = 400
+    people: int = 600
     before: int = 3
     weeks: int = 3
     sessions: float = 6.0
@@ -130,8 +130,8 @@ class LiveLoop(Shown):
     def _list_notes(self) -> Iterator[str]:
         yield (
             "SIMULATED people, a real service. Intervals (95 %) are bootstrapped over people. Bare engine: "
-            "the same people with the same wishes, without the service. Same texts: the bare engine's answers "
-            "to the texts that were sent to the service."
+            "the same people with the same wishes, without the service. Same texts: the bare engine's "
+            "answers to the texts that were sent to the service."
         )
         for each in self.accounts:
             lost = "nothing lost" if each["nothing_lost"] else "NOT ALL THERE"
@@ -139,7 +139,8 @@ class LiveLoop(Shown):
             yield (
                 f"seed {each['seed']}: {each['acknowledged']:,} clicks acknowledged, {each['sent_again']:,} "
                 f"sent twice, {each['exported']:,} exported, {each['joined']:,} joined; "
-                f"{each['lists']:,} lists shown, {each['lists_exported']:,} exported: {lost}. Lists left to the engine: {fallbacks}."
+                f"{each['lists']:,} lists shown, {each['lists_exported']:,} exported: "
+                f"{lost}. Lists left to the engine: {fallbacks}."
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -390,7 +391,7 @@ def _sum_ranks(log: PlaceLog, engine: SqliteEngine | None = None) -> dict[str, l
 # -- judging -----------------------------------------------------------------------------------------
 
 
-def judge_cells(cells: Sequence[Mapping[str, Any]], settings: LiveLoopSettings) -> LiveLoop:
+def judge_cells(cells: Sequence[dict[str, Any]], settings: LiveLoopSettings) -> LiveLoop:
     """MRR by week and by seed, with intervals over people; people of different seeds are different people."""
     weeks = []
     for number in range(settings.before + settings.weeks):

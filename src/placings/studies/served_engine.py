@@ -157,8 +157,9 @@ class ServedEngine:
     def click(self, item: str) -> None:
         """Send a click on the last list until it is acknowledged."""
         self._clicks += 1
+        event_id = f"click-{self._clicks:06d}"
         event = {
-            "event_id": f"click-{self._clicks:06d}", "search_id": self.search_id, "item_id": item,
+            "event_id": event_id, "search_id": self.search_id, "item_id": item,
             "action": "click", "position": self.positions[item],
         }  # fmt: skip
         sent = self._ask("POST", "/v1/feedback", 202, json={"events": [event]})
@@ -169,7 +170,7 @@ class ServedEngine:
                 raise ServiceFailed(f"a click that was sent twice was not known the second time: {again}.")
         if sent["new"] + sent["known"] != 1:
             raise ServiceFailed(f"one click was sent, and the service took {sent}.")
-        self.acknowledged.append(event["event_id"])
+        self.acknowledged.append(event_id)
 
     def _ask(self, method: str, path: str, wanted: int, **told: Any) -> dict[str, Any]:
         why = ""

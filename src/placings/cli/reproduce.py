@@ -12,7 +12,7 @@ from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson, Format, Label, Missing, Qid, Seed, StudyFolder, TableFormat, Verbose
 from placings.cli.printing import check_format, print_json, print_result, print_text
 
-PEOPLE = 600  # of a crowd in the live loop
+PEOPLE = 400  # of a crowd in the live loop
 
 app = typer.Typer(
     cls=PlainFlags,

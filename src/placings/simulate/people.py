@@ -236,10 +236,6 @@ class Chooser:
         self._ends: dict[tuple[Focus, int, float], Floats] = {}
         self._past: list[tuple[int, int]] = []  # (place, hour)
 
-    def drop_distances(self) -> None:
-        """Forget the distances, not the places meant: of many people at once they would fill the memory."""
-        self._ends.clear()
-
     def draw(self, rng: Generator, here: Focus, group: int, reach: float | None = None) -> int:
         """A place of the group, as likely as its appeal and its nearness say; the place's number."""
         reach = self.world.reach if reach is None else reach

@@ -5,7 +5,7 @@ The recipe is in docs/place_simulation.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from os import PathLike
@@ -144,8 +144,8 @@ def simulate_log(
         person, rng = world.draw_person(number, seed)
         chooser = Chooser(world, person)
         for place, moment in enumerate(world.draw_moments(rng, person), 1):
-            session = _Session(world, chooser, engine, model, k, log, f"{person.id}-{place}", visitor)
-            session.run(rng, moment, events)
+            session = _Session(world, person, engine, model, k, log, f"{person.id}-{place}", visitor)
+            session.run(rng, moment, _Meant.draw(world, chooser, rng, moment, events))
         if progress is not None:
             progress(min(len(counted), searches), searches)
     settings = {
@@ -156,58 +156,84 @@ def simulate_log(
     return log.make_log(settings)
 
 
-def simulate_weeks(
-    places: Sequence[Place],
-    engine: Engine,
-    people: int,
-    *,
-    clicks: str | ClickModel = "position",
-    k: int = 40,
-    behaviour: Behaviour | None = None,
-    random_state: int | None = 0,
-    progress: Callable[[int, int], object] | None = None,
-    visitor: Visitor | None = None,
-) -> Iterator[PlaceLog]:
-    """Let the same people search week after week; gives the log of each week when it is over.
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A session before anyone searches: who means what, where and when, and what the rest is drawn from."""
 
-    The engine may change between two weeks. What a person means and how they begin to type is drawn for each
-    session on its own: it does not depend on the lists that were shown before, so that two engines meet the
-    same people with the same wishes. (`simulate_log` draws all that a person does in one row; its people are
-    these, their sessions others.) Sessions come in the order of time. `progress` hears how many sessions of
-    all weeks are done and how many there are.
+    person: Person
+    name: str
+    moment: Moment
+    wish: _Meant
+    state: Mapping[str, Any]  # of the generator
+
+
+class PlannedWeeks:
+    """The same people week after week: who means what is drawn before anyone searches.
+
+    So it does not depend on the lists that are shown, and two engines meet the same people with the same
+    wishes, who begin to type the same. `run` lets a week happen, with any engine, as often as one likes.
+    (`simulate_log` draws all that a person does in one row; its people are these, their sessions others.)
+    A person has about `behaviour.sessions` sessions in all `behaviour.weeks` weeks; sessions come in the
+    order of time.
     """
-    _check_counts(people=people, k=k)
-    model = find_click_model(clicks)
-    seed = check_seed(random_state)
-    world = World(places, behaviour or Behaviour())
-    events = world.draw_events(seed)
-    first = datetime.fromisoformat(world.behaviour.start)
-    weeks: list[list[tuple[Moment, int, int]]] = [[] for _ in range(world.behaviour.weeks)]
-    choosers = {}
-    for number in range(1, people + 1):
-        person, rng = world.draw_person(number, seed)
-        choosers[number] = Chooser(world, person)
-        choosers[number].drop_distances()
-        for place, moment in enumerate(world.draw_moments(rng, person), 1):
-            weeks[(moment.local - first).days // 7].append((moment, number, place))
-    done, total = 0, sum(map(len, weeks))
-    for week, sessions in enumerate(weeks):
-        log = _Collector()
-        for moment, number, place in sorted(sessions, key=lambda each: (each[0].utc, *each[1:])):
-            chooser = choosers[number]
-            rng = np.random.default_rng(SeedSequence(seed, spawn_key=(number, place)))
-            name = f"{chooser.person.id}-{place}"
-            _Session(world, chooser, engine, model, k, log, name, visitor).run(rng, moment, events)
-            chooser.drop_distances()  # some MB for each person
-            done += 1
-            if progress is not None:
-                progress(done, total)
-        settings = {
-            "week": week, "k": int(k), "seed": seed, "places": len(places), "people": int(people),
-            "clicks": {"model": type(model).__name__, **vars(model)}, "reach_km": world.reach,
-            "behaviour": asdict(world.behaviour), "engine": type(engine).__name__,
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        people: int,
+        *,
+        clicks: str | ClickModel = "position",
+        k: int = 40,
+        behaviour: Behaviour | None = None,
+        random_state: int | None = 0,
+    ) -> None:
+        _check_counts(people=people, k=k)
+        self._model, self._k = find_click_model(clicks), k
+        seed = check_seed(random_state)
+        self._world = world = World(places, behaviour or Behaviour())
+        events = world.draw_events(seed)
+        first = datetime.fromisoformat(world.behaviour.start)
+        self._weeks: list[list[_Plan]] = [[] for _ in range(world.behaviour.weeks)]
+        for number in range(1, people + 1):
+            person, own = world.draw_person(number, seed)
+            chooser = Chooser(world, person)
+            for place, moment in enumerate(world.draw_moments(own, person), 1):
+                rng = np.random.default_rng(SeedSequence(seed, spawn_key=(number, place)))
+                wish = _Meant.draw(world, chooser, rng, moment, events)
+                plan = _Plan(person, f"{person.id}-{place}", moment, wish, rng.bit_generator.state)
+                self._weeks[(moment.local - first).days // 7].append(plan)
+        for plans in self._weeks:
+            plans.sort(key=lambda plan: (plan.moment.utc, plan.name))
+        self._settings = {
+            "k": int(k), "seed": seed, "places": len(places), "people": int(people),
+            "clicks": {"model": type(self._model).__name__, **vars(self._model)}, "reach_km": world.reach,
+            "behaviour": asdict(world.behaviour),
         }  # fmt: skip
-        yield log.make_log(settings, f"w{week}s")
+
+    def __len__(self) -> int:
+        return len(self._weeks)
+
+    def run(
+        self,
+        week: int,
+        engine: Engine,
+        *,
+        visitor: Visitor | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> PlaceLog:
+        """Let a week happen, from 0; `progress` hears how many of its sessions are done, and of how many."""
+        log = _Collector()
+        plans = self._weeks[week]
+        for done, plan in enumerate(plans, 1):
+            rng = np.random.default_rng(0)
+            rng.bit_generator.state = plan.state
+            session = _Session(
+                self._world, plan.person, engine, self._model, self._k, log, plan.name, visitor
+            )
+            session.run(rng, plan.moment, plan.wish)
+            if progress is not None:
+                progress(done, len(plans))
+        return log.make_log({**self._settings, "week": week, "engine": type(engine).__name__}, f"w{week}s")
 
 
 def _check_counts(**counts: int) -> None:
@@ -219,13 +245,32 @@ def _check_counts(**counts: int) -> None:
 # -- a session ---------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class _Meant:
+    """What a session is about: where the person is, which place they mean, and what for."""
+
+    here: Focus
+    target: str | None
+    place: Place
+    focus: Focus | None
+
+    @classmethod
+    def draw(
+        cls, world: World, chooser: Chooser, rng: Generator, moment: Moment, events: Sequence[Sequence[int]]
+    ) -> _Meant:
+        here = chooser.draw_here(rng, moment)
+        target = TARGETS[draw_one(rng, np.array([end for _, end in TARGETS]))][0]
+        place = world.places[chooser.draw_target(rng, moment, here, target, events)]
+        return cls(here, target, place, None if chooser.person.hides else shift(rng, here, 0.05))
+
+
 class _Session:
     """One person, one wish: texts are sent until something is clicked or the person gives up."""
 
     def __init__(
         self,
         world: World,
-        chooser: Chooser,
+        person: Person,
         engine: Engine,
         model: ClickModel,
         k: int,
@@ -233,19 +278,16 @@ class _Session:
         name: str,
         visitor: Visitor | None = None,
     ) -> None:
-        self.world, self.chooser, self.engine, self.model, self.k = world, chooser, engine, model, k
-        self.log, self.name, self.person = log, name, chooser.person
+        self.world, self.person, self.engine, self.model, self.k = world, person, engine, model, k
+        self.log, self.name = log, name
         self.visitor = visitor
         self.sent = ""
 
-    def run(self, rng: Generator, moment: Moment, events: Sequence[Sequence[int]]) -> None:
+    def run(self, rng: Generator, moment: Moment, wanted: _Meant) -> None:
         behaviour, person = self.world.behaviour, self.person
         if self.visitor is not None:
             self.visitor.begin(person.id, self.name)
-        here = self.chooser.draw_here(rng, moment)
-        self.target = TARGETS[draw_one(rng, np.array([end for _, end in TARGETS]))][0]
-        self.meant = self.world.places[self.chooser.draw_target(rng, moment, here, self.target, events)]
-        self.focus: Focus | None = None if person.hides else shift(rng, here, 0.05)
+        here, self.target, self.meant, self.focus = wanted.here, wanted.target, wanted.place, wanted.focus
         self.clock = moment.utc
         twins = self.world.common.get(shorten_name(self.meant).casefold(), 1)
         style = rng.random()

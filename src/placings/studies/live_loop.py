@@ -61,7 +61,7 @@ class LiveLoopSettings:
     that a busy machine left to the engine would say nothing of that. Such lists are counted all the same.
     """
 
-    people: int = 600
+    people: int = 400
     before: int = 3
     weeks: int = 3
     sessions: float = 6.0
@@ -201,37 +201,40 @@ def run_seed(
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """All weeks of one seed, in both worlds; sums by week and person, and the accounts."""
-    from placings.simulate import Behaviour, simulate_weeks
+    from placings.simulate import Behaviour, PlannedWeeks
 
-    how: dict[str, Any] = {
-        "k": settings.pool, "random_state": seed,
-        "behaviour": Behaviour(weeks=settings.before + settings.weeks, sessions=settings.sessions),
-    }  # fmt: skip
     began = monotonic()
-    bare = simulate_weeks(
-        places, engine, settings.people, progress=lambda done, total: tell(done, 2 * total), **how
-    )
-    weeks = [{"bare": _sum_ranks(log)} for log in bare]
-    with tempfile.TemporaryDirectory(prefix="placings-live-") as folder:
-        loop = _Loop(Path(folder), engine, index, seed, settings)
-        with closing(loop):
-            served = simulate_weeks(
-                places, loop, settings.people, visitor=loop,
-                progress=lambda done, total: tell(total + done, 2 * total), **how,
-            )  # fmt: skip
-            for week, log in zip(weeks, served, strict=True):
-                week |= {"served": _sum_ranks(log), "same": _sum_ranks(log, engine), **loop.end_week(log)}
+    planned = PlannedWeeks(
+        places, settings.people, k=settings.pool, random_state=seed,
+        behaviour=Behaviour(weeks=settings.before + settings.weeks, sessions=settings.sessions),
+    )  # fmt: skip
+    weeks: list[dict[str, Any]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="placings-live-") as folder,
+        closing(_Loop(Path(folder), index, seed, settings)) as loop,
+    ):
+        for number in range(len(planned)):
+            bare = planned.run(number, engine)
+            found = {"bare": _sum_ranks(bare)}
+            if loop.served is None:
+                weeks.append(
+                    {**found, "served": found["bare"], "same": found["bare"], **loop.learn_bare(bare)}
+                )
+            else:
+                log = planned.run(number, loop.served, visitor=loop.served)
+                found |= {"served": _sum_ranks(log), "same": _sum_ranks(log, engine)}
+                weeks.append({**found, **loop.learn_served()})
+            tell(number + 1, len(planned))
+        loop.close()
         account = loop.settle()
     return {"seed": seed, "weeks": weeks, "account": account, "seconds": monotonic() - began}
 
 
 class _Loop:
-    """The engine of one seed's people: bare at first, then behind a service that learns every week."""
+    """One seed's service: fitted on the bare engine's log at first, then on what it served itself as well."""
 
-    def __init__(
-        self, folder: Path, engine: SqliteEngine, index: Path, seed: int, settings: LiveLoopSettings
-    ) -> None:
-        self.folder, self.bare, self.index, self.seed, self.settings = folder, engine, index, seed, settings
+    def __init__(self, folder: Path, index: Path, seed: int, settings: LiveLoopSettings) -> None:
+        self.folder, self.index, self.seed, self.settings = folder, index, seed, settings
         self.data, self.models = folder / "serve-data", folder / "models"
         self.service: ServiceProcess | None = None
         self.served: ServedEngine | None = None
@@ -239,45 +242,29 @@ class _Loop:
         self.week = 0
         self.digests: list[str] = []
 
-    # what the simulator asks of an engine and of a visitor
-
-    def search(self, text: str, focus: Any = None, k: int = 40, layers: Any = None) -> Any:
-        """The list that is shown now."""
-        return (self.served or self.bare).search(text, focus, k, layers)
-
-    def begin(self, person: str, session: str) -> None:
-        """Who searches now."""
-        if self.served is not None:
-            self.served.begin(person, session)
-
-    def click(self, item: str) -> None:
-        """What they click."""
-        if self.served is not None:
-            self.served.click(item)
-
-    # what happens between the weeks
-
-    def end_week(self, log: PlaceLog) -> dict[str, Any]:
-        """Learn from all weeks so far, and go live with it; what happened in the week."""
+    def learn_bare(self, log: PlaceLog) -> dict[str, Any]:
+        """Keep a week of the bare engine; after the last of them fit a re-ranker and start the service."""
         self.week += 1
-        facts: dict[str, Any] = {"is_served": self.served is not None}
-        if self.served is None:
-            rows = log.to_rows(unsuccessful="negatives")
-            self.before.append(rows.drop(columns=[*UNTOLD, "is_target", "kind"], errors="ignore"))
-            if self.week < self.settings.before:
-                return facts
-            digest = self._fit(self.before)
-            self._start(digest)
-        else:
-            facts["answered_by"] = dict(self.served.models)
-            self.served.models.clear()
-            self._export()
-            joined, _ = self._join()
-            digest = self._fit([*self.before, joined])
-            assert self.service is not None
-            self.service.reload(self._name_model(), digest)
-        self.digests.append(digest)
-        return {**facts, "digest": digest}
+        rows = log.to_rows(unsuccessful="negatives")
+        self.before.append(rows.drop(columns=[*UNTOLD, "is_target", "kind"], errors="ignore"))
+        if self.week < self.settings.before:
+            return {"is_served": False}
+        digest = self._fit(self.before)
+        self._start(digest)
+        return {"is_served": False, "digest": digest}
+
+    def learn_served(self) -> dict[str, Any]:
+        """Export what was served so far, join it, fit a new re-ranker on all weeks, and go live with it."""
+        assert self.served is not None
+        assert self.service is not None
+        self.week += 1
+        answered_by = dict(self.served.models)
+        self.served.models.clear()
+        self._export()
+        joined, _ = self._join()
+        digest = self._fit([*self.before, joined])
+        self.service.reload(self._name_model(), digest)
+        return {"is_served": True, "answered_by": answered_by, "digest": digest}
 
     def _name_model(self) -> Path:
         return self.models / f"week{self.week}"
@@ -299,7 +286,9 @@ class _Loop:
             features=place_features(clock=False), ranker=ranker, pool=self.settings.pool,
             random_state=self.seed,
         )  # fmt: skip
-        return reranker.fit(ClickLog(rows)).save(self._name_model())
+        digest = reranker.fit(ClickLog(rows)).save(self._name_model())
+        self.digests.append(digest)
+        return digest
 
     def _start(self, digest: str) -> None:
         words = (

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 from placings.rerank import Focus, Hit
 from placings.simulate.people import Behaviour
-from placings.simulate.places_log import PlaceLog, simulate_log, simulate_weeks
+from placings.simulate.places_log import PlaceLog, PlannedWeeks, simulate_log
 
 PLACES = make_towns()
 
@@ -41,7 +41,8 @@ class Reversed(TownEngine):
 
 
 def run_weeks(engine: TownEngine, people: int = 30) -> list[PlaceLog]:
-    return list(simulate_weeks(PLACES, engine, people, behaviour=Behaviour(weeks=3), random_state=1))
+    weeks = PlannedWeeks(PLACES, people, behaviour=Behaviour(weeks=3), random_state=1)
+    return [weeks.run(week, engine) for week in range(len(weeks))]
 
 
 def test_a_visitor_hears_each_click_and_changes_nothing() -> None:
@@ -78,3 +79,10 @@ def test_people_mean_the_same_places_whatever_they_are_shown() -> None:
     good, bad = run_weeks(TownEngine(PLACES)), run_weeks(Reversed(PLACES))
     assert list_meant(good) == list_meant(bad)
     assert sum(log.searches.num_rows for log in good) != sum(log.searches.num_rows for log in bad)
+
+
+def test_a_week_that_happens_twice_is_the_same() -> None:
+    weeks = PlannedWeeks(PLACES, 10, behaviour=Behaviour(weeks=2), random_state=1)
+    first, again = (weeks.run(1, TownEngine(PLACES)) for _ in range(2))
+    assert first.searches.equals(again.searches)
+    assert first.actions.equals(again.actions)

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-portable test-slow bench bench-data bench-peers bench-gpu bench-serve bench-house lint format docs clean
+.PHONY: help demo live test test-portable test-slow bench bench-data bench-peers bench-gpu bench-serve bench-house lint format docs clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -20,6 +20,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## the main job: real places, a simulated log, rankers compared, a page to open
 	@$(BIN)/placings demo --out out/demo
+
+live: $(STAMP)  ## the loop over HTTP: people search through a service that learns from their clicks; a page to open
+	@$(BIN)/placings reproduce live --out out/live
 
 test: $(STAMP)  ## the tests that a change must pass; COVERAGE=1 measures lines and holds the floor
 	PLACINGS_BUDGET=300 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=25 $(if $(COVERAGE),--cov --cov-report=term)

@@ -31,6 +31,7 @@ TIMEOUT = 300
 # What no test can run here, and why. A line that leaves the documentation must leave this list.
 NOT_RUN = {
     "make demo": "installs packages",
+    "make live": "installs packages, and takes minutes",
     "make test": "installs packages, and is what runs this",
     "pip install '.[frames,logs,neural,places,report,trees,tune]'": "installs packages",
     "placings reproduce table1 MSLR-WEB30K --device cuda": "needs a GPU; table1.md runs the same on the CPU",

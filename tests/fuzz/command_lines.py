@@ -84,6 +84,7 @@ BASE: dict[str, list[str]] = {
     "places study": ["missing.parquet", "--out", "out/study{n}"],
     "reproduce table1": ["missing.txt", "--out", "out/table{n}"],
     "reproduce coverage-drop": ["missing", "--out", "out/drop{n}"],
+    "reproduce live": ["--places", "missing.jsonl", "--out", "out/live{n}"],
     "cache clear": [],
     "demo": ["--places", "missing.jsonl", "--out", "out/demo{n}"],
 }  # fmt: skip

@@ -12,6 +12,8 @@ from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson, Format, Label, Missing, Qid, Seed, StudyFolder, TableFormat, Verbose
 from placings.cli.printing import check_format, print_json, print_result, print_text
 
+PEOPLE = 400  # of a crowd in the live loop
+
 app = typer.Typer(
     cls=PlainFlags,
     help="Run an experiment of the papers again, on their data or on yours.",
@@ -184,6 +186,56 @@ def run_coverage_drop(
     print_json(write_json(study.to_dict())) if as_json else print_text(study.to_markdown())
     if not as_json:
         print_text(f"kept in {out}", err=True)
+
+
+@app.command("live")
+def run_live(
+    out: StudyFolder = Path("live"),
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Crowds of people, one after the other.", metavar="N")
+    ] = 3,
+    people: Annotated[int, typer.Option(min=1, help="People in each crowd.", metavar="N")] = PEOPLE,
+    before: Annotated[
+        int, typer.Option(min=1, help="Weeks on the bare engine, whose log comes first.", metavar="N")
+    ] = 3,
+    weeks: Annotated[int, typer.Option(min=1, help="Weeks through the service.", metavar="N")] = 3,
+    places: Annotated[
+        Path | None, typer.Option(help="A file of places in place of GeoNames' cities.", metavar="FILE")
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """The loop over HTTP: serve, feedback, export, join, fit, reload, week after week.
+
+    Simulated people search through `placings serve`, in a process of its own, and beside it on the bare
+    engine. Finished seeds are kept in --out: run the same command again to go on. The table is printed, and
+    written there with a page and a picture. Exit 1: an acknowledged click is not where it must be.
+
+    \b
+    Examples:
+      placings reproduce live --out out/live
+      placings reproduce live --seeds 1 --people 100 --before 1 --weeks 2 --places places.jsonl
+    """
+    import sys
+
+    from placings.cli.checks import check_folder
+    from placings.cli.printing import say_when_stopped
+    from placings.places import read_places
+    from placings.studies import LiveLoopSettings, run_live_loop
+
+    settings = LiveLoopSettings(people=people, before=before, weeks=weeks)
+    known = None if places is None else read_places(places)
+    check_folder(out)
+    with say_when_stopped(f"the finished seeds are in {out / 'cells'}; the same command goes on."):
+        found = run_live_loop(
+            out, seeds=range(seed, seed + seeds), settings=settings, places=known,
+            progress=sys.stderr.isatty(),
+        )  # fmt: skip
+    print_json(found.to_json()) if as_json else print_text(found.table())
+    if not as_json:
+        print_text(f"\nkept in {out}; open {out / 'index.html'}", err=True)
+    if not found.nothing_lost:
+        raise typer.Exit(1)
 
 
 def parse_folds(text: str | None) -> int | list[int] | None:

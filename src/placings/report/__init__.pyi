@@ -4,6 +4,7 @@ from .coverage_page import multiply_window as multiply_window
 from .coverage_page import write_coverage_page as write_coverage_page
 from .experiment_figures import draw_sequences as draw_sequences
 from .figures import draw_rank_distribution as draw_rank_distribution
+from .live_figures import draw_weeks as draw_weeks
 from .log_page import write_log_page as write_log_page
 from .mixture_figures import Claim as Claim
 from .mixture_figures import MixtureShares as MixtureShares

@@ -2,6 +2,7 @@ from .arms import Arm as Arm
 from .arms import Arms as Arms
 from .arms import Exploration as Exploration
 from .experiments import judge_experiment as judge_experiment
+from .export import ExportReport as ExportReport
 from .export import export_log as export_log
 from .forgetting import forget_user as forget_user
 from .forgetting import prune_store as prune_store

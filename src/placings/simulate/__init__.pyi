@@ -2,6 +2,8 @@ from .click_models import Cascade as Cascade
 from .click_models import PositionBased as PositionBased
 from .click_models import TrustBias as TrustBias
 from .people import Behaviour as Behaviour
+from .places_log import PlaceLog as PlaceLog
+from .places_log import PlannedWeeks as PlannedWeeks
 from .places_log import simulate_log as simulate_log
 from .rankings import Synthetic as Synthetic
 from .rankings import make_ranking as make_ranking

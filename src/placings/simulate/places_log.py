@@ -5,15 +5,15 @@ The recipe is in docs/place_simulation.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator, SeedSequence
 
 from placings.core import BadInput, Ints
 from placings.data import check_seed
@@ -92,6 +92,16 @@ class PlaceLog:
         )
 
 
+class Visitor(Protocol):
+    """Hears who begins a session and what they click, for an engine that wants to know, such as a service."""
+
+    def begin(self, person: str, session: str) -> None:
+        """The searches that follow are this person's, in this session."""
+
+    def click(self, item: str) -> None:
+        """An item of the list that was found last was clicked."""
+
+
 def simulate_log(
     places: Sequence[Place],
     engine: Engine,
@@ -103,6 +113,7 @@ def simulate_log(
     behaviour: Behaviour | None = None,
     random_state: int | None = 0,
     progress: Callable[[int, int], object] | None = None,
+    visitor: Visitor | None = None,
 ) -> PlaceLog:
     """Let people search until there are at least `searches` searches; every list is the engine's own answer.
 
@@ -110,13 +121,11 @@ def simulate_log(
     own, so a longer log holds the same people as a shorter one. A person ends a session with one click, or
     gives up. As each pause in typing is a search, about a third of the searches have a click;
     `count="clicked"` goes on until so many have one. `progress` hears how many there are and how many are
-    wanted.
+    wanted, `visitor` who searches and what they click.
 
     An engine that never finds what is meant makes a log without clicks, but for noise.
     """
-    for name, value in (("searches", searches), ("k", k)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise BadInput(f"{name} must be a whole number of at least 1. Got {value!r}.")
+    _check_counts(searches=searches, k=k)
     if count not in ("searches", "clicked"):
         raise BadInput(f'count must be "searches" or "clicked". Got {count!r}.')
     model = find_click_model(clicks)
@@ -135,8 +144,8 @@ def simulate_log(
         person, rng = world.draw_person(number, seed)
         chooser = Chooser(world, person)
         for place, moment in enumerate(world.draw_moments(rng, person), 1):
-            session = _Session(world, chooser, engine, model, k, log, f"{person.id}-{place}")
-            session.run(rng, moment, events)
+            session = _Session(world, person, engine, model, k, log, f"{person.id}-{place}", visitor)
+            session.run(rng, moment, _Meant.draw(world, chooser, rng, moment, events))
         if progress is not None:
             progress(min(len(counted), searches), searches)
     settings = {
@@ -147,7 +156,112 @@ def simulate_log(
     return log.make_log(settings)
 
 
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A session before anyone searches: who means what, where and when, and what the rest is drawn from."""
+
+    person: Person
+    name: str
+    moment: Moment
+    wish: _Meant
+    state: Mapping[str, Any]  # of the generator
+
+
+class PlannedWeeks:
+    """The same people week after week: who means what is drawn before anyone searches.
+
+    So it does not depend on the lists that are shown, and two engines meet the same people with the same
+    wishes, who begin to type the same. `run` lets a week happen, with any engine, as often as one likes.
+    (`simulate_log` draws all that a person does in one row; its people are these, their sessions others.)
+    A person has about `behaviour.sessions` sessions in all `behaviour.weeks` weeks; sessions come in the
+    order of time.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        people: int,
+        *,
+        clicks: str | ClickModel = "position",
+        k: int = 40,
+        behaviour: Behaviour | None = None,
+        random_state: int | None = 0,
+    ) -> None:
+        _check_counts(people=people, k=k)
+        self._model, self._k = find_click_model(clicks), k
+        seed = check_seed(random_state)
+        self._world = world = World(places, behaviour or Behaviour())
+        events = world.draw_events(seed)
+        first = datetime.fromisoformat(world.behaviour.start)
+        self._weeks: list[list[_Plan]] = [[] for _ in range(world.behaviour.weeks)]
+        for number in range(1, people + 1):
+            person, own = world.draw_person(number, seed)
+            chooser = Chooser(world, person)
+            for place, moment in enumerate(world.draw_moments(own, person), 1):
+                rng = np.random.default_rng(SeedSequence(seed, spawn_key=(number, place)))
+                wish = _Meant.draw(world, chooser, rng, moment, events)
+                plan = _Plan(person, f"{person.id}-{place}", moment, wish, rng.bit_generator.state)
+                self._weeks[(moment.local - first).days // 7].append(plan)
+        for plans in self._weeks:
+            plans.sort(key=lambda plan: (plan.moment.utc, plan.name))
+        self._settings = {
+            "k": int(k), "seed": seed, "places": len(places), "people": int(people),
+            "clicks": {"model": type(self._model).__name__, **vars(self._model)}, "reach_km": world.reach,
+            "behaviour": asdict(world.behaviour),
+        }  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._weeks)
+
+    def run(
+        self,
+        week: int,
+        engine: Engine,
+        *,
+        visitor: Visitor | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> PlaceLog:
+        """Let a week happen, from 0; `progress` hears how many of its sessions are done, and of how many."""
+        log = _Collector()
+        plans = self._weeks[week]
+        for done, plan in enumerate(plans, 1):
+            rng = np.random.default_rng(0)
+            rng.bit_generator.state = plan.state
+            session = _Session(
+                self._world, plan.person, engine, self._model, self._k, log, plan.name, visitor
+            )
+            session.run(rng, plan.moment, plan.wish)
+            if progress is not None:
+                progress(done, len(plans))
+        return log.make_log({**self._settings, "week": week, "engine": type(engine).__name__}, f"w{week}s")
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise BadInput(f"{name} must be a whole number of at least 1. Got {value!r}.")
+
+
 # -- a session ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Meant:
+    """What a session is about: where the person is, which place they mean, and what for."""
+
+    here: Focus
+    target: str | None
+    place: Place
+    focus: Focus | None
+
+    @classmethod
+    def draw(
+        cls, world: World, chooser: Chooser, rng: Generator, moment: Moment, events: Sequence[Sequence[int]]
+    ) -> _Meant:
+        here = chooser.draw_here(rng, moment)
+        target = TARGETS[draw_one(rng, np.array([end for _, end in TARGETS]))][0]
+        place = world.places[chooser.draw_target(rng, moment, here, target, events)]
+        return cls(here, target, place, None if chooser.person.hides else shift(rng, here, 0.05))
 
 
 class _Session:
@@ -156,23 +270,24 @@ class _Session:
     def __init__(
         self,
         world: World,
-        chooser: Chooser,
+        person: Person,
         engine: Engine,
         model: ClickModel,
         k: int,
         log: _Collector,
         name: str,
+        visitor: Visitor | None = None,
     ) -> None:
-        self.world, self.chooser, self.engine, self.model, self.k = world, chooser, engine, model, k
-        self.log, self.name, self.person = log, name, chooser.person
+        self.world, self.person, self.engine, self.model, self.k = world, person, engine, model, k
+        self.log, self.name = log, name
+        self.visitor = visitor
         self.sent = ""
 
-    def run(self, rng: Generator, moment: Moment, events: Sequence[Sequence[int]]) -> None:
+    def run(self, rng: Generator, moment: Moment, wanted: _Meant) -> None:
         behaviour, person = self.world.behaviour, self.person
-        here = self.chooser.draw_here(rng, moment)
-        self.target = TARGETS[draw_one(rng, np.array([end for _, end in TARGETS]))][0]
-        self.meant = self.world.places[self.chooser.draw_target(rng, moment, here, self.target, events)]
-        self.focus: Focus | None = None if person.hides else shift(rng, here, 0.05)
+        if self.visitor is not None:
+            self.visitor.begin(person.id, self.name)
+        here, self.target, self.meant, self.focus = wanted.here, wanted.target, wanted.place, wanted.focus
         self.clock = moment.utc
         twins = self.world.common.get(shorten_name(self.meant).casefold(), 1)
         style = rng.random()
@@ -236,6 +351,8 @@ class _Session:
         best = min(clicked.tolist(), key=lambda position: (-relevance[position - 1], position))
         self.wait(rng, 1.0 + 0.4 * best)
         self.log.act(search, hits[best - 1].id, self.clock)
+        if self.visitor is not None:
+            self.visitor.click(hits[best - 1].id)
         return True
 
 
@@ -282,12 +399,12 @@ class _Collector:
     def act(self, search: int, item: str, time: datetime) -> None:
         self.clicks.append((search, item, time))
 
-    def make_log(self, settings: dict[str, Any]) -> PlaceLog:
-        """Tables in the order of time; searches are numbered in that order."""
+    def make_log(self, settings: dict[str, Any], prefix: str = "s") -> PlaceLog:
+        """Tables in the order of time; searches are numbered in that order, after a prefix."""
         import pyarrow as pa
 
         order = sorted(range(len(self.searches)), key=lambda each: (self.searches[each][0], each))
-        names = {each: f"s{number:07d}" for number, each in enumerate(order, 1)}
+        names = {each: f"{prefix}{number:07d}" for number, each in enumerate(order, 1)}
         ordered = [self.searches[each] for each in order]
         stamp, text, number = pa.timestamp("us"), pa.string(), pa.float64()
         searches = {"search_id": pa.array([names[each] for each in order], text)}

@@ -1,4 +1,6 @@
 from .coverage_drop import study_coverage_drop as study_coverage_drop
+from .live_loop import LiveLoopSettings as LiveLoopSettings
+from .live_loop import run_live_loop as run_live_loop
 from .places import CELLS as CELLS
 from .places import DEFAULT as DEFAULT
 from .places import MODEL as MODEL

@@ -399,4 +399,4 @@ def test_whole_numbers_that_name_a_user_or_a_session_are_segments() -> None:
 def test_people_of_a_csv_file_stay_apart_as_queries_do(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("qid,label,x,user_id\n1,0,1,007\n1,1,2,7\n2,1,3,0x7\n")
-    assert read_csv(path, **NAMED).segments["user_id"].tolist() == ["007", "7", "0x7"]
+    assert read_csv(path, **NAMED, segments=["user_id"]).segments["user_id"].tolist() == ["007", "7", "0x7"]

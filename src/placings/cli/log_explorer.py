@@ -66,12 +66,12 @@ def read_log_table(path: Path) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     from placings.core import BadFile, check_file
-    from placings.data import check_seal
+    from placings.data import check_parquet
     from placings.logs import USED
 
     check_file(path)
     try:
-        check_seal(path)
+        check_parquet(path)
         there = pq.read_schema(path).names
         table = pq.read_table(path, columns=[name for name in USED if name in there])
     except (pa.ArrowException, OSError) as error:

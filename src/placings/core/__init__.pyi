@@ -101,6 +101,7 @@ from .statistics import resample_means as resample_means
 from .statistics import wilson_interval as wilson_interval
 from .streams import SUFFIXES as SUFFIXES
 from .streams import check_file as check_file
+from .streams import check_unpacked as check_unpacked
 from .streams import find_compression as find_compression
 from .streams import iterate_blocks as iterate_blocks
 from .streams import plain_name as plain_name

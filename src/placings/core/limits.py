@@ -24,7 +24,8 @@ class Limit:
 
 LIMITS = {
     "line": Limit(64 << 20, "a line of {got} bytes"),
-    "unpacked": Limit(500, "a compressed file that becomes {got} times as large"),
+    "unpacked": Limit(200, "a compressed file that becomes {got} times as large"),  # counts from 64 MiB
+    "rows": Limit(8, "a compressed file with {got} rows for each of its bytes"),  # counts from 2 million rows
     "feature": Limit(1 << 23, "feature number {got}"),  # eight texts hashed to 2^20 columns each
     "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
     "depth": Limit(64, "values nested {got} deep"),

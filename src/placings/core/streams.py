@@ -18,7 +18,8 @@ from placings.core.limits import find_limit, say_limit
 
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = (".gz", ".zst")
-FREELY_UNPACKED = 256 << 20  # bytes; the limit on what a packed file may become counts from here
+FREELY_UNPACKED = 64 << 20  # bytes; the limit on what a packed file may become counts from here
+FREE_ROWS = 2_000_000  # the limit on its rows counts from here
 
 
 def find_compression(path: Path) -> str | None:
@@ -57,7 +58,8 @@ def iterate_blocks(path: Path, size: int, on_bytes: Callable[[int], object] | No
                 if on_bytes is not None:
                     on_bytes(raw.tell())
                 if codec is not None:
-                    lines += block.count(b"\n")
+                    lines += max(block.count(b"\n"), block.count(b"\r"))
+                    check_unpacked(path, rows=lines)
                 yield block
         except _LongLine:
             where = f"after about {lines:,} lines, " if lines else ""
@@ -97,18 +99,25 @@ def _read_bounded(path: Path, raw: IO[bytes], codec: str | None) -> Callable[[in
     stream = _decompress(raw, codec)
     if codec is None:
         return lambda size: bytes(stream.read(size))
-    most = FREELY_UNPACKED + find_limit("unpacked") * path.stat().st_size
     total = 0
 
     def read_on(size: int) -> bytes:
         nonlocal total
         chunk = bytes(stream.read(size))
         total += len(chunk)
-        if total > most:
-            raise BadFile(path, say_limit("unpacked"))
+        check_unpacked(path, size=total)
         return chunk
 
     return read_on
+
+
+def check_unpacked(path: Path, *, rows: int = 0, size: int = 0) -> None:
+    """Refuse a compressed file that holds more rows, or becomes more bytes, than a file of its size can mean."""
+    packed = path.stat().st_size
+    if rows > FREE_ROWS + find_limit("rows") * packed:
+        raise BadFile(path, say_limit("rows"))
+    if size > FREELY_UNPACKED + find_limit("unpacked") * packed:
+        raise BadFile(path, say_limit("unpacked"))
 
 
 def _cut_at_lines(read_on: Callable[[int], bytes], size: int) -> Iterator[bytes]:

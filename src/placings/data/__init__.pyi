@@ -53,7 +53,7 @@ from .reading import name_written as name_written
 from .reading import read as read
 from .reading import read_feature_names as read_feature_names
 from .reading import write as write
-from .seals import check_seal as check_seal
+from .seals import check_parquet as check_parquet
 from .seals import seal_parquet as seal_parquet
 from .seals import write_sealed as write_sealed
 from .splits import Clusters as Clusters

@@ -32,7 +32,7 @@ from placings.core import (
 from placings.data.csv_text import check_csv
 from placings.data.paths import as_paths, as_urls, find_files, guess_delimiter, is_url, quote_globs
 from placings.data.ranking import RankingData
-from placings.data.seals import check_seal
+from placings.data.seals import check_parquet
 from placings.data.tables import METADATA_KEY, find_delimiter
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def open_source(table: Table, backend: Backend = None, *, texts: Sequence[str] =
     if kind == "parquet":
         for file in files:
             if not is_url(file):
-                check_seal(file)
+                check_parquet(file)
     connected, own = _connect(backend)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     form = _describe_csv(files) if kind == "csv" else {}

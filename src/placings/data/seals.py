@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections import Counter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placings.core import BadFile
+from placings.core import BadFile, check_unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,9 @@ ALIKE = 6  # bytes of a mark, perhaps damaged, that make it one
 SEAL = struct.Struct("<16sQI4x")  # zeros at the end: no footer begins with them
 END = struct.Struct("<I4s")
 CHUNK = 1 << 22
+CELL = 4  # bytes that a value takes at least once it is read
+SMALL = 64 << 20  # bytes; only texts of smaller files are measured: larger ones are no surprise
+TEXT_ROWS = 65_536
 READ = {"page_checksum_verification": True}  # for files of others that have page checksums
 WRITE = {"write_page_checksum": True}
 
@@ -55,6 +59,63 @@ def seal_parquet(path: Path) -> None:
         file.seek(start)
         file.write(SEAL.pack(MARK, start + len(footer), zlib.crc32(footer, checksum)))
         file.write(footer)
+
+
+def check_parquet(path: str | PathLike[str]) -> None:
+    """Refuse a parquet file that is damaged, or that holds more than a file of its size can mean.
+
+    Pages may repeat one value a billion times in a few bytes, so what counts is what a table of it takes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    check_seal(path)
+    path = Path(path)
+    try:
+        facts = pq.read_metadata(path)
+        chunks = [
+            facts.row_group(group).column(column)
+            for group in range(facts.num_row_groups)
+            for column in range(facts.num_columns)
+        ]
+        values = Counter(dict.fromkeys((chunk.path_in_schema for chunk in chunks), 0))
+        for chunk in chunks:
+            values[chunk.path_in_schema] += chunk.num_values
+        size = max(CELL * values.total(), sum(chunk.total_uncompressed_size for chunk in chunks))
+        check_unpacked(path, rows=max(facts.num_rows, *values.values(), 0), size=size)
+        if path.stat().st_size < SMALL:
+            texts = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]
+            _check_texts(path, {chunk.path_in_schema for chunk in texts if chunk.has_dictionary_page})
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return  # the reader says what is wrong
+
+
+def _check_texts(path: Path, columns: set[str]) -> None:
+    """Refuse texts that a dictionary lets stand in many rows and that take too much where each is written out."""
+    import pyarrow.parquet as pq
+
+    if not columns:
+        return
+    total = 0
+    with pq.ParquetFile(path, pre_buffer=False, read_dictionary=sorted(columns)) as opened:
+        for batch in opened.iter_batches(TEXT_ROWS, columns=sorted(columns)):
+            total += sum(_measure_texts(column) for column in batch.columns)
+            check_unpacked(path, size=total)
+
+
+def _measure_texts(values: pa.Array) -> int:
+    """The bytes of all texts in a column, lists and structs included, once each stands by itself."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(values.type):
+        lengths = pc.binary_length(values.dictionary).cast(pa.int64())
+        return int(pc.sum(lengths.take(values.indices)).as_py() or 0)
+    if pa.types.is_struct(values.type):
+        return sum(_measure_texts(part) for part in values.flatten())
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        return _measure_texts(values.flatten())
+    return int(values.nbytes)
 
 
 def check_seal(path: str | PathLike[str]) -> None:

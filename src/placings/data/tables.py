@@ -36,7 +36,7 @@ from placings.data.checks import check_position
 from placings.data.csv_text import CheckedText, check_csv, is_plain, read_header
 from placings.data.ids import as_whole, settle_ids
 from placings.data.ranking import PER_ROW, RankingData
-from placings.data.seals import READ, WRITE, check_seal, identify_file, seal_parquet
+from placings.data.seals import READ, WRITE, check_parquet, identify_file, seal_parquet
 from placings.data.splits import UNITS
 
 if TYPE_CHECKING:
@@ -774,7 +774,7 @@ def _read_parquet_once(path: Path, arguments: dict[str, Any]) -> RankingData:
     with _told_as_bad_file(path):
         known = [identify_file(file) for file in files]
         for file in files:
-            check_seal(file)
+            check_parquet(file)
         facts = [pq.read_metadata(file) for file in files]
         rows = sum(fact.num_rows for fact in facts)
         if rows == 0:

@@ -16,7 +16,7 @@ from placings.data import (
     RankingData,
     as_id_array,
     as_ids,
-    check_seal,
+    check_parquet,
     find_delimiter,
     find_format,
     find_roles,
@@ -184,7 +184,7 @@ def _read_table(path: Path, ids: Sequence[str] = ()) -> CsvTable:
 
     try:
         if find_format(path) == "parquet":
-            check_seal(path)
+            check_parquet(path)
             return CsvTable(parquet.read_table(path, page_checksum_verification=True), {})
         return read_csv_table(path, find_delimiter(path), ids=ids)
     except (pa.ArrowException, UnicodeDecodeError) as error:

@@ -16,7 +16,7 @@ from placings.data import (
     as_arrow,
     as_paths,
     as_urls,
-    check_seal,
+    check_parquet,
     cut_nanoseconds,
     find_files,
     is_url,
@@ -89,7 +89,7 @@ def _open_in_order(snapshots: Table, backend: Any) -> OpenedTable:
         files, _, folder = find_files(paths)
         for file in files:
             if not is_url(file):
-                check_seal(file)
+                check_parquet(file)
         with told_as_ours(paths[0]):
             if backend.name == "duckdb":
                 table = backend.read_parquet(quote_globs(files), filename=FILE, file_row_number=True)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from placings.core import BadFile, PlacingsError
-from placings.data import check_seal, open_source, read, read_csv, seal_parquet, write
+from placings.data import check_parquet, open_source, read, read_csv, seal_parquet, write
 from placings.data.backends import _name_spill
 from placings.data.paths import quote_globs
 from placings.data.ranking import RankingData
@@ -182,9 +182,9 @@ def test_joined_rows_are_sealed_whoever_writes_them(tmp_path):
 def test_a_file_without_a_seal_is_read_and_a_second_seal_does_no_harm(tmp_path):
     path = tmp_path / "other.parquet"
     pq.write_table(make_rows("b"), path)
-    check_seal(path)
+    check_parquet(path)
     seal_parquet(path)
-    check_seal(path)
+    check_parquet(path)
     with ClickLog.read(path) as log:
         assert log.rows["item_id"].tolist() == ["b"]
 

@@ -91,7 +91,7 @@ def check_parquet(path: str | PathLike[str]) -> None:
 
 
 def _check_texts(path: Path, columns: set[str]) -> None:
-    """Refuse texts that a dictionary lets stand in many rows and that take too much where each is written out."""
+    """Refuse texts of a dictionary that stand in many rows and take too much where each is written out."""
     import pyarrow.parquet as pq
 
     if not columns:

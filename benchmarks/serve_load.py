@@ -107,12 +107,17 @@ class ColdStart:
 
 
 @contextmanager
-def start(name: str, command: Sequence[str], told: bytes | None = None) -> Iterator[Service]:
-    """A service in a process of its own, which says its port on its first line; ended at the end."""
-    process = subprocess.Popen(
-        [*command], stdin=subprocess.PIPE if told is not None else None, stdout=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+def start(name: str, command: Sequence[str], folder: Path, told: bytes | None = None) -> Iterator[Service]:
+    """A service in a process of its own, which says its port on its first line; ended at the end.
+
+    What it logs goes to a file in the folder, as a service's does.
+    """
+    log = folder / f"{name}.log"
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [*command], stdin=subprocess.PIPE if told is not None else None, stdout=subprocess.PIPE,
+            stderr=file, text=True, start_new_session=True,
+        )  # fmt: skip
     assert process.stdout is not None
     try:
         if told is not None:
@@ -122,7 +127,8 @@ def start(name: str, command: Sequence[str], told: bytes | None = None) -> Itera
         line = process.stdout.readline()
         found = STARTED.search(line)
         if found is None:
-            raise SystemExit(line.strip() or f"{name} did not start: {' '.join(command[:4])} …")
+            said = line.strip() or log.read_text(errors="replace")[-1000:].strip()
+            raise SystemExit(f"{name} did not start: {said}")
         peer = name == PEER
         yield Service(
             name, int(found[1]), read_peer if peer else read_ours,
@@ -268,7 +274,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
         targets, colds = [], {}
         for name, command in list_services(chosen, folder):
             started = time.perf_counter()
-            target = stack.enter_context(start(name, command))
+            target = stack.enter_context(start(name, command, folder))
             cold = colds[name] = run_loop(time_first(target, started))
             print(
                 f"{name}: first good answer {cold.good:.1f} s after its start; the first request took "
@@ -278,7 +284,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
             run_loop(warm_up(target, texts, chosen.warm))
             targets.append(target)
         reply = run_loop(fetch(targets[0], [TEXTS[0], *texts]))
-        floor = stack.enter_context(start(FLOOR, [sys.executable, str(HERE), "--respond"], reply))
+        floor = stack.enter_context(start(FLOOR, [sys.executable, str(HERE), "--respond"], folder, reply))
         run_loop(warm_up(floor, texts, 10))
         print(f"\n{HEAD}")
         highest = climb(floor, targets, texts, chosen, keep)
@@ -415,7 +421,7 @@ def soak(chosen: argparse.Namespace) -> dict[str, Any]:
     texts = read_texts(chosen.index)
     with tempfile.TemporaryDirectory() as folder:
         name, command = next(list_services(chosen, Path(folder)))
-        with start(name, command) as target:
+        with start(name, command, Path(folder)) as target:
             workers = list_processes(target.process.pid)
             run_loop(warm_up(target, texts, chosen.warm))
             count = round(chosen.rate * 60 * chosen.soak)

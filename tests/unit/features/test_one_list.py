@@ -78,7 +78,7 @@ def test_a_column_of_the_context_is_one_value_for_all() -> None:
     assert rows.floats("focus_lat").tolist() == [48.0] * 3
     assert rows.times("time").tolist() == table.times("time").tolist()
     assert rows.floats("position").tolist() == [1.0, 2.0, 3.0]
-    assert rows.is_blank("gone") and rows.is_blank("stars") and not rows.is_blank("query")
+    assert [rows.is_blank(name) for name in ("gone", "stars", "query")] == [True, True, False]
     for column in ("query", "name", "gone"):
         one, other = rows.texts(column, fold=True), table.texts(column, fold=True)
         assert [one.values[code] for code in one.codes] == [other.values[code] for code in other.codes]

@@ -44,6 +44,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/online_tests.py
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/places_threads.py
+	$(BIN)/python benchmarks/hot_path.py
 
 bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (default ../shared/data); hours
 	$(BIN)/python benchmarks/round_trips.py

@@ -15,6 +15,7 @@ import numpy as np
 from placings.core import AnyArray, Bools, Floats, Ints
 from placings.features.columns import LIST, Combinations, RowLists, Rows, Texts, Times, number_values
 
+LARGEST = float(np.finfo(np.float32).max)  # what is larger counts as missing
 WIDE = 8  # plain numbers, so many or more, are read as one block
 PLAIN = frozenset((float, int, bool, type(None)))  # kinds of numbers that numpy reads as we do
 
@@ -28,7 +29,13 @@ class OneList(RowLists):
         self.starts = np.zeros(1, dtype=np.int64)
 
     def within(self, part: Ints) -> RowLists:
-        return RowLists(part)
+        there = np.bincount(part) > 0
+        found = RowLists.__new__(RowLists)
+        found.codes = (np.cumsum(there) - 1)[part]
+        found.order = np.argsort(found.codes, kind="stable")
+        found.sizes = np.bincount(found.codes)
+        found.starts = np.cumsum(found.sizes) - found.sizes
+        return found
 
     def largest(self, values: Floats) -> Floats:
         return np.full(len(values), np.fmax.reduceat(values, self.starts)[0])
@@ -129,7 +136,9 @@ class ListRows(Rows):
         if self._block is not None and column in self._places:
             return self._block[:, self._places[column]].copy()
         if column in self._shared:
-            return np.full(self.count, self._share(column).floats(column)[0])
+            value = self._shared[column]
+            one = value if type(value) is float else self._share(column).floats(column)[0]
+            return np.full(self.count, one if abs(one) <= LARGEST else np.nan)
         given = self._columns.get(column)
         if given is not None and PLAIN.issuperset(map(type, given)):
             try:
@@ -143,6 +152,9 @@ class ListRows(Rows):
             self._columns[column] = self.values(column)
         if column not in self._shared:
             return super()._read_values(column, most)
+        told = self._shared[column]
+        if told is None or type(told) is str:
+            return Texts(np.zeros(self.count, dtype=np.int64), [(told or "")[:most]])
         share = self._share(column)
         one = share.whole_texts(column) if most is None else share.texts(column)
         return Texts(np.zeros(self.count, dtype=np.int64), one.values)

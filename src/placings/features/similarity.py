@@ -156,6 +156,8 @@ def measure_similarity(rows: Rows, query: str, text: str, measure: str) -> Float
         if measure in FUZZY and not pairs.asked:
             _levenshtein()  # a library that is missing is told even of no rows
         scores = np.array(_compare_pairs(measure, pairs), dtype=np.float64)
+        if pairs.single:
+            return scores[pairs.inverse]
         found = np.full(len(pairs.known), np.nan)
         if len(scores):
             best: Best = BEST.get(measure, np.maximum.reduceat)
@@ -175,6 +177,7 @@ class _SpelledPairs:
     starts: Ints  # where a pair's spellings begin `[known pairs]`
     known: Bools  # whether a pair has two texts `[pairs]`
     inverse: Ints  # the pair of each row `[rows]`
+    single: bool  # whether every pair is known, and in one spelling
 
 
 def _compare_pairs(measure: str, pairs: _SpelledPairs) -> list[float]:
@@ -211,7 +214,8 @@ def _spell_pairs(rows: Rows, query: str, text: str) -> _SpelledPairs:
         sizes.append(len(left) * len(right))
     counts = np.array(sizes, dtype=np.int64)
     ends = np.cumsum(counts[counts > 0])
-    return _SpelledPairs(asked, there, ends - counts[counts > 0], counts > 0, pairs.inverse)
+    single = bool((counts == 1).all()) and len(counts) > 0
+    return _SpelledPairs(asked, there, ends - counts[counts > 0], counts > 0, pairs.inverse, single)
 
 
 def _compare_in_list(rows: Rows, query: str, text: str, measure: str) -> Floats:

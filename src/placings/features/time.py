@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -76,7 +77,7 @@ class Clock(Feature):
         times = rows.times(self.time)
         known = ~np.isnat(times)
         local = self._shift(rows, np.where(known, times, np.datetime64(0, "us")))
-        parts = _take_apart(local)
+        parts = _take_apart(local, self.measures)
         return [np.where(known, _measure(parts, measure), np.nan) for measure in self.measures]
 
     def _shift(self, rows: Rows, times: Times) -> Times:
@@ -102,17 +103,21 @@ def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     return ahead // timedelta(microseconds=1)
 
 
-def _take_apart(local: Times) -> dict[str, Ints]:
-    days, months = local.astype("datetime64[D]"), local.astype("datetime64[M]")
-    first = months.astype("datetime64[D]")
-    return {
-        "hour": local.astype(np.int64) % DAY // (60 * MINUTE),
-        "weekday": (days.astype(np.int64) + 3) % 7,  # 1 January 1970 was a Thursday
-        "day": (days - first).astype(np.int64) + 1,
-        "days": ((months + 1).astype("datetime64[D]") - first).astype(np.int64),
-        "month": months.astype(np.int64) % 12 + 1,
-        "year": local.astype("datetime64[Y]").astype(np.int64) + 1970,
-    }
+def _take_apart(local: Times, measures: Iterable[str]) -> dict[str, Ints]:
+    """What the measures ask of a time: its hour, and of the calendar no more than is asked."""
+    found = {"hour": local.astype(np.int64) % DAY // (60 * MINUTE)}
+    asked = {"hour" if each == "part_of_day" else each.rpartition("_")[0] or each for each in measures}
+    if asked - {"hour"}:
+        days = local.astype("datetime64[D]")
+        found["weekday"] = (days.astype(np.int64) + 3) % 7  # 1 January 1970 was a Thursday
+    if asked & {"day", "month", "year"}:
+        months = local.astype("datetime64[M]")
+        first = months.astype("datetime64[D]")
+        found["day"] = (days - first).astype(np.int64) + 1
+        found["days"] = ((months + 1).astype("datetime64[D]") - first).astype(np.int64)
+        found["month"] = months.astype(np.int64) % 12 + 1
+        found["year"] = local.astype("datetime64[Y]").astype(np.int64) + 1970
+    return found
 
 
 def _measure(parts: dict[str, Ints], measure: str) -> Floats:
@@ -124,8 +129,7 @@ def _measure(parts: dict[str, Ints], measure: str) -> Floats:
     if not wave:
         return parts[name].astype(np.float64)
     period = {"hour": 24, "weekday": 7, "month": 12}.get(name)
-    periods = parts["days"] if period is None else np.full(len(parts["days"]), period, dtype=np.int64)
-    points: Floats = _list_turns(wave)[periods, parts[name]]
+    points: Floats = _list_turns(wave)[parts["days"] if period is None else period, parts[name]]
     return points
 
 

@@ -18,6 +18,8 @@ from placings.core import (
     BadInput,
     EmptyFile,
     as_utc,
+    check_unpacked,
+    find_compression,
     find_limit,
     iterate_blocks,
     map_in_order,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".jsonl", ".ndjson", ".json")
 BLOCK = 8 << 20
+CELL = 4  # bytes that a cell of the table takes at least
 FREE_CELLS = 4_000_000  # of a block's table; the limit on how sparse it may be counts from here
 
 
@@ -86,10 +89,14 @@ def _read_file(path: Path, kinds: Mapping[str, str], item_kinds: Mapping[str, st
     import pyarrow.json as arrow_json
 
     line, ids, empty = 1, _Ids(), True
+    packed, cells = find_compression(path) is not None, 0
     for block, scan in map_in_order(lambda each: (each, scan_block(each)), iterate_blocks(path, BLOCK)):
         size = block.count(b"\n")
         if block.strip():
             _check_block(path, block, scan, line)
+            cells += len(scan.keys) * block.count(b"{")
+            if packed:
+                check_unpacked(path, size=CELL * cells)
             schema = _make_schema(scan, kinds, item_kinds, ids)
             try:
                 table = arrow_json.read_json(
@@ -122,7 +129,7 @@ def _check_block(path: Path, block: bytes, scan: Scan, first: int) -> None:
             raise BadFile(
                 path, f"is not UTF-8 text (byte 0x{byte:02x}). Convert the file first.", line=line
             ) from None
-    cells = len(scan.keys) * block.count(b"\n")
+    cells = len(scan.keys) * block.count(b"{")  # an object may be a line, or an item in a line's list
     if cells > max(FREE_CELLS, find_limit("sparse") * len(block)):
         raise BadFile(path, f"from line {first} on, {say_limit('sparse', cells // len(block))}")
 

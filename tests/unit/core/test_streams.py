@@ -57,6 +57,17 @@ def test_a_packed_file_that_grows_too_much_is_refused_on_the_way(
     assert sum(map(len, seen)) <= allowed < 1_100_000
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r"])
+def test_a_packed_file_with_too_many_rows_for_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(streams, "FREE_ROWS", 1000)
+    path = pack(tmp_path / "a.txt.gz", (b"0" + end) * 100_000 + b"\n")
+    assert path.stat().st_size * 8 + 1000 < 100_000
+    with pytest.raises(BadFile, match="PLACINGS_LIMIT_ROWS"):
+        list(iterate_blocks(path, 1000))
+
+
 def test_an_honest_packed_file_passes(tmp_path: Path) -> None:
     content = b"0123456789\n" * 1000
     assert b"".join(iterate_blocks(pack(tmp_path / "a.gz", content), 1000)) == content

@@ -400,3 +400,48 @@ def test_people_of_a_csv_file_stay_apart_as_queries_do(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("qid,label,x,user_id\n1,0,1,007\n1,1,2,7\n2,1,3,0x7\n")
     assert read_csv(path, **NAMED, segments=["user_id"]).segments["user_id"].tolist() == ["007", "7", "0x7"]
+
+
+def test_a_header_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("qid,label,höhe\n1,0,2\n".encode("latin-1"))
+    with pytest.raises(BadFile, match=r"a\.csv:1: is not UTF-8"):
+        read_csv(path, **NAMED)
+
+
+def test_parquet_that_repeats_one_value_too_often_is_refused(tmp_path: Path) -> None:
+    rows = 3_000_000  # 2 million are free, and 8 for each byte of the file
+    path = tmp_path / "a.parquet"
+    same = pa.array(np.zeros(rows, dtype=np.int8))
+    pq.write_table(pa.table({"qid": same, "label": same, "x": same}), path, row_group_size=rows)
+    assert path.stat().st_size < (rows - 2_000_000) / 8
+    with pytest.raises(BadFile, match="PLACINGS_LIMIT_ROWS"):
+        read_parquet(path, **NAMED)
+
+
+def test_one_long_text_in_many_rows_of_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows, text = 2_000, "x" * 50_000  # 100 MB written out: more than 64 MiB and 200 times the file
+    table = pa.table({"qid": [1] * rows, "label": [0] * rows, "item": [text] * rows})
+    pq.write_table(table, path, compression="zstd")
+    assert rows * len(text) > (64 << 20) + 200 * path.stat().st_size
+    with pytest.raises(BadFile, match="PLACINGS_LIMIT_UNPACKED"):
+        read_parquet(path, **NAMED)
+
+
+def test_parquet_that_is_replaced_while_it_is_read_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table({"qid": [1, 1], "label": [0, 1], "x": [1.0, 2.0]}), path)
+    pq.write_table(pa.table({"qid": [2, 2, 2], "label": [0, 1, 1], "x": [7.0, 8.0, 9.0]}), other)
+    read_metadata = pq.read_metadata
+
+    def read_and_replace(file: Path) -> Any:
+        facts = read_metadata(file)
+        if other.exists() and facts.num_rows == 2:
+            other.replace(path)
+        return facts
+
+    monkeypatch.setattr(pq, "read_metadata", read_and_replace)
+    assert read_parquet(path, **NAMED).X.ravel().tolist() == [7.0, 8.0, 9.0]

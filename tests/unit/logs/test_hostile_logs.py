@@ -17,6 +17,7 @@ from placings.data.paths import quote_globs
 from placings.data.ranking import RankingData
 from placings.feco.history import CREATE, CoverageStore
 from placings.logs import ClickLog, import_ubi, join_logs
+from placings.logs.json_lines import read_json_lines
 from placings.logs.json_scan import SMALL, scan_block
 
 TIME = "2024-05-01T08:00:00Z"
@@ -272,3 +273,12 @@ def test_a_coverage_store_of_layout_1_gets_its_checksums(tmp_path):
     (tmp_path / "no.sqlite").write_text("no store at all, but a text that is long enough for a header" * 9)
     with pytest.raises(BadFile, match="is not a coverage store that can be used"):
         CoverageStore(tmp_path / "no.sqlite")
+
+
+def test_many_empty_items_beside_one_of_many_fields_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "searches.jsonl"
+    fields = ",".join(f'"k{number}": 1' for number in range(500))
+    path.write_text(f'{{"search_id": "s", "results": [{{{fields}}}{",{}" * 20_000}]}}\n')
+    # 500 fields in 20,000 items: 10 million cells of 66 kB
+    with pytest.raises(BadFile, match="PLACINGS_LIMIT_SPARSE"):
+        read_json_lines([str(path)], {}, {})

@@ -489,3 +489,14 @@ def test_searches_of_many_threads_take_turns(engine: SqliteEngine, monkeypatch: 
         found = list(pool.map(lambda _: find(engine, "karlsruhe"), range(24)))
     assert most == [1]  # eight at once took twice as long for each, handing Python's lock to and fro
     assert all(each == found[0] for each in found)
+
+
+def test_an_index_that_was_replaced_is_read_as_a_whole_by_the_next_connection(tmp_path: Path) -> None:
+    path = tmp_path / "places.db"
+    build_index([Place(id="1", name="Ulm", lat=48.4, lon=10.0, type="stop", weight=1.0)], path)
+    with SqliteEngine(path) as engine:
+        build_index([Place(id="2", name="Ulm", lat=48.4, lon=10.0, type="city", weight=1.0)], path)
+        assert [hit.id for hit in engine.search("ulm")] == ["1"]  # the open connection sees the old one
+        engine.close()
+        assert [hit.id for hit in engine.search("ulm")] == ["2"]
+        assert engine.layers == ["city"]

@@ -58,6 +58,7 @@ def set_at(name: str, place: int, value: Any) -> Any:
     [
         (set_at("parents", 2, 1_900_000_000), "parents"),
         (set_at("parents", 2, 1), "parents"),
+        (set_at("parents", 2, [1, 2]), "parents must be one list of numbers"),
         (set_at("left_children", 0, 99), "form no tree"),
         (set_at("right_children", 0, 0), "form no tree"),
         (set_at("split_indices", 0, 4), "feature that does not exist"),

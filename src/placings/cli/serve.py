@@ -184,7 +184,10 @@ def export_events(
     """
     from dataclasses import asdict
 
+    from placings.cli.checks import check_folder
     from placings.serve import export_log
+
+    check_folder(out)
 
     found = export_log(data, out, since=_read_time("--since", since), until=_read_time("--until", until))
     if as_json:

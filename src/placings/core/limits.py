@@ -76,7 +76,7 @@ def say_limit(name: str, got: int | None = None) -> str:
     """Why something was refused; without `got` it is only known to be more than the limit.
 
     >>> print(say_limit("feature", 1_000_000_000))
-    feature number 1,000,000,000 is over the limit of 1,048,576. If it is right, set PLACINGS_LIMIT_FEATURE.
+    feature number 1,000,000,000 is over the limit of 8,388,608. If it is right, set PLACINGS_LIMIT_FEATURE.
     """
     most = find_limit(name)
     what = LIMITS[name].what.format(got=f"more than {most:,}" if got is None else f"{got:,}")

@@ -145,7 +145,17 @@ CASES = [
     (["places", "study", "--out", NO], "--out: nothing can be written"),
     (["places", "study", "--places", GONE, "--zone", "Berlin"], "--zone must be a time zone"),
     (["places", "study", GONE], f"{GONE}: no such file"),
+    # serving
+    (["serve", "--model", GONE, "--budget-ms", 0], "budget_ms must be above 0"),
+    (["serve", "--model", GONE, "--arm", "new"], "an arm must be NAME=SHARE:WHAT"),
+    (["serve", "export", "--data", GONE, "--out", NO], "--out: nothing can be written"),
+    (["serve", "export", "--data", GONE, "--out", "o"], "there are no events"),
+    (["serve", "report", "--data", GONE, "--html", f"{NO}.html"], "--html: nothing can be written"),
+    (["serve", "forget", "ann", "--data", GONE], "there are no events"),
+    (["serve", "prune", "--data", GONE, "--keep-days", 2], "keep_days must be 8 or more"),
     # studies
+    (["reproduce", "live", "--out", NO], "--out: nothing can be written"),
+    (["reproduce", "live", "--places", GONE, "--out", "o"], f"{GONE}: no such file"),
     (["reproduce", "table1", GONE, "--methods", "lgo"], "no transform 'lgo'"),
     (["reproduce", "table1", GONE, "--preset", "x"], "no preset 'x'"),
     (["reproduce", "table1", GONE, "--set", "hiden=3"], "no setting of the neural rankers 'hiden'"),

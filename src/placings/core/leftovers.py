@@ -53,7 +53,7 @@ def hold_part(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def take_turns(folder: Path) -> Iterator[None]:
-    """For the time of a `with` no other process that asks here writes into this folder; if there are locks."""
+    """Let one process at a time write into a folder, for the time of a `with`, where there are locks."""
     handle = os.open(folder, os.O_RDONLY) if hasattr(os, "O_DIRECTORY") else None
     try:
         if handle is not None:

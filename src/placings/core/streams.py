@@ -112,7 +112,7 @@ def _read_bounded(path: Path, raw: IO[bytes], codec: str | None) -> Callable[[in
 
 
 def check_unpacked(path: Path, *, rows: int = 0, size: int = 0) -> None:
-    """Refuse a compressed file that holds more rows, or becomes more bytes, than a file of its size can mean."""
+    """Refuse a compressed file of more rows, or more bytes unpacked, than a file of its size can mean."""
     packed = path.stat().st_size
     if rows > FREE_ROWS + find_limit("rows") * packed:
         raise BadFile(path, say_limit("rows"))

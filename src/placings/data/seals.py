@@ -91,7 +91,7 @@ def check_parquet(path: str | PathLike[str]) -> None:
 
 
 def _check_texts(path: Path, columns: set[str]) -> None:
-    """Refuse texts that a dictionary lets stand in many rows and that take too much where each is written out."""
+    """Refuse texts that stand once in a dictionary and take too much where every row writes them out."""
     import pyarrow.parquet as pq
 
     if not columns:

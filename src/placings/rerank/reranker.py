@@ -377,7 +377,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
         Whoever loads meanwhile, or after this was interrupted, finds the old re-ranker or the new one. A
         folder of its own is replaced in one step; in a folder that holds other files too, or that cannot be
-                replaced itself, the new model stands beside the old one until `reranker` pins it.
+        replaced itself, the new model stands beside the old one until `reranker` pins it.
 
         A sample request with its scores is kept, and asked again when the re-ranker is loaded.
         """

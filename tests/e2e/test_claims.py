@@ -67,7 +67,7 @@ def test_the_ridge_of_the_benchmark_learns_and_never_sees_test_labels(transforms
 def test_gains_on_real_beginnings_stand_beside_their_limits(page: Path) -> None:
     """They were cut, not typed, and an engine with two numbers changed has most of the gain."""
     text = page.read_text(encoding="utf-8")
-    if "+0.0423" in text:
+    if "+0.0423" in text and "beginnings" in text:  # another page may have that number by chance
         assert re.search(r"60 % of (the|their) letters", text)
         assert "+0.0067" in text
 

@@ -334,7 +334,7 @@ def test_searching_changes_nothing(make: Make) -> None:
     find(engine, "karlsruhe")
     engine.close()
     assert find(engine, "karlsruhe")[0] == "ka"  # opens again
-    with engine._borrow() as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
+    with engine._borrow() as (connection, _), pytest.raises(sqlite3.OperationalError, match="readonly"):
         connection.execute("DELETE FROM place")
     assert engine.path.read_bytes() == before
     assert sorted(path.name for path in engine.path.parent.iterdir()) == ["0.db"]

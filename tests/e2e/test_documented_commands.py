@@ -37,6 +37,10 @@ NOT_RUN = {
     "placings reproduce table1 MSLR-WEB30K --device cuda": "needs a GPU; table1.md runs the same on the CPU",
     "PLACINGS_UPDATE=1 .venv/bin/pytest tests/parity/test_rules_table.py": "rewrites a page",
     "PLACINGS_UPDATE=1 .venv/bin/pytest tests/e2e/test_docs.py -k tutorial": "rewrites pages",
+    "placings serve --model out/demo/reranker --engine sqlite:out/demo/places.db": "goes on; test_serve_*.py",
+    'curl "http://127.0.0.1:8080/v1/autocomplete?text=karls&size=5"': "asks the service above",
+    ".venv/bin/python tests/fuzz/harness.py --count 1000 --seed 1": "minutes; test_fuzzers.py runs fewer",
+    ".venv/bin/python tests/fuzz/kills.py --kills 20": "minutes; test_kills.py kills fewer",
     ".venv/bin/python benchmarks/read.py": "measures for minutes, on data that are not in the repository",
 }
 # Pages whose commands take a second each: run by `make test`, with the real program. Those of other pages are

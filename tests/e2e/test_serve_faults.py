@@ -75,7 +75,7 @@ def test_sigterm_says_not_ready_answers_what_is_under_way_and_exits_with_0(
         assert served.get("/v1/search?text=ulm").status_code == 200
         assert served.post("/v1/feedback", make_event(1, search_id)).json()["new"] == 1
         assert served.process.wait(WAIT) == 0
-    from placings.serve import EventStore
+    from placings.serve.event_store import EventStore
 
     with EventStore(tmp_path / "data") as store:
         assert (store.count()["shown"], store.count()["events"]) == (2, 1)

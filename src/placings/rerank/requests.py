@@ -15,6 +15,7 @@ import numpy as np
 from placings.core import BadInput, Floats, Ints, as_utc, check_limit, find_late, find_limit
 
 Focus: TypeAlias = tuple[float, float]  # latitude, longitude in degrees
+PLAIN = frozenset({str, int, bool, type(None)})  # what JSON has as it is; a float may be NaN
 UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 OWN = ("item_id", "position", "score")  # what a hit itself says, whatever its fields are
 
@@ -116,7 +117,10 @@ class Request:
         """Plain values for JSON: times as ISO 8601, missing numbers as null."""
         return {
             "context": {name: _as_plain(value) for name, value in self.context.items()},
-            "items": [{name: _as_plain(value) for name, value in item.items()} for item in self.items],
+            "items": [
+                {name: value if type(value) in PLAIN else _as_plain(value) for name, value in item.items()}
+                for item in self.items
+            ],
         }
 
 
@@ -211,6 +215,11 @@ def clean_text(text: str) -> str:
 
 
 def _as_plain(value: Any) -> Any:
+    kind = type(value)
+    if kind is float:  # most values of a live list are numbers and texts: a quick way for them
+        return value if math.isfinite(value) else None
+    if kind in PLAIN:
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, datetime | date):

@@ -137,10 +137,17 @@ def test_what_cannot_be_written_is_refused_alone_and_named(tmp_path, name):
         good = store.add([make_event("good")])
         with pytest.raises(BadInput, match=r"events\[1\]"):
             store.add([make_event("fine"), make_event("bad", **BAD[name])])
-        assert not store.note(Shown("s9", BAD[name]))
+        assert store.note(Shown("s9", BAD[name])) == (name == "not a number")  # in a list it is written as null
         assert good.result(30) == Receipt(1, 0)
-        assert (store.dropped, store.failure) == (1, None)
+        assert (store.dropped, store.failure) == (int(name != "not a number"), None)
         assert store.count()["events"] == 1
+
+
+def test_a_number_that_is_none_is_null_in_a_list_that_was_shown(tmp_path):
+    with EventStore(tmp_path) as store:
+        assert store.note(Shown("s1", {"score": float("nan"), "name": "Köln"}, time=5.0))
+        store.add([make_event("e")]).result(30)
+        assert list(store.read_shown(0.0, 10.0)) == [("s1", {"score": None, "name": "Köln"})]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,7 +38,7 @@ from placings.places.engines.sqlite_index import (
     guess_words,
     is_sealed,
 )
-from placings.places.engines.sqlite_kept import KeptIndex, Row, make_places
+from placings.places.engines.sqlite_kept import KEPT_CANDIDATE, Judged, KeptIndex, Row, make_places
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
 
@@ -420,28 +420,43 @@ class _Search:
                 self.gather(read_words([*words[:at], *words[at + 1 :]], DROPPED))
 
     def gather(self, reading: Reading) -> None:
-        """Candidates of one reading: everything that fits or, of too many, the most popular of each kind.
+        """Candidates of one reading: what fits it wherever people are, and of too many those near the focus."""
+        key = reading.groups, reading.wholes, reading.open, self.only, self.pool
+        found = self.kept.readings.get(key)
+        if found is None:
+            found = self.judge_reading(reading)
+            self.kept.readings.put(key, found, KEPT_CANDIDATE * len(found.rows))
+        self.add(found.rows, reading.cost)
+        if found.exact and reading.cost == 0.0:
+            self.exact = True
+        if found.crowded and self.focus is not None:
+            self.look_around(reading, self.focus)
+
+    def judge_reading(self, reading: Reading) -> Judged:
+        """Everything that fits or, of too many, the most popular of each kind; whatever the focus.
 
         What a wider question finds whole needs no narrower one: names that begin with the text hold its
         words, and names that equal it begin with it.
         """
         words = _match_words(reading)
-        if self.take(words, reading) < self.pool:
-            return
-        exact = " OR ".join(f'"{whole.replace(" ", JOINT)}"' for whole in reading.wholes)
-        beginning = " OR ".join(f'"{whole.replace(" ", JOINT)}" *' for whole in reading.wholes)
-        if self.take(f"{ANY_NAME} : ({words})", reading) == self.pool:
-            self.take(f"{NAMES} : ({words})", reading)
-            if self.take(f"{WHOLE} : ({beginning})", reading) == self.pool:
-                self.take(f"{MAIN} : ({beginning})", reading)
-                if self.take(f"{WHOLE} : ({exact})", reading) == self.pool:
-                    self.take(f"{MAIN} : ({exact})", reading)
-        if self.focus is not None:
-            self.look_around(reading, self.focus)
+        numbers: dict[int, None] = {}
+        crowded = self.ask(words, numbers) == self.pool
+        if crowded:
+            exact = " OR ".join(f'"{whole.replace(" ", JOINT)}"' for whole in reading.wholes)
+            beginning = " OR ".join(f'"{whole.replace(" ", JOINT)}" *' for whole in reading.wholes)
+            if self.ask(f"{ANY_NAME} : ({words})", numbers) == self.pool:
+                self.ask(f"{NAMES} : ({words})", numbers)
+                if self.ask(f"{WHOLE} : ({beginning})", numbers) == self.pool:
+                    self.ask(f"{MAIN} : ({beginning})", numbers)
+                    if self.ask(f"{WHOLE} : ({exact})", numbers) == self.pool:
+                        self.ask(f"{MAIN} : ({exact})", numbers)
+        rows, exact_text = self.judge_numbers(numbers, reading)
+        return Judged(rows, exact_text, crowded)
 
-    def take(self, match: str, reading: Reading) -> int:
+    def ask(self, match: str, numbers: dict[int, None]) -> int:
+        """Add the rows that match to the others; how many there are."""
         found = self.connection.execute(IDS, (f"({match}){self.only}", self.pool)).fetchall()
-        self.judge_numbers([number for (number,) in found], reading)
+        numbers.update(dict.fromkeys([number for (number,) in found]))
         return len(found)
 
     def look_around(self, reading: Reading, focus: Focus) -> None:
@@ -459,21 +474,29 @@ class _Search:
                 if fitting:
                     found.update(place for place, layer in enumerate(layers) if layer in fitting)
                 near = found if near is None else near & found
-            self.judge_numbers(
-                [around.numbers[place] for place in near or () if layers[place] in kinds], reading
-            )
+            numbers = [around.numbers[place] for place in near or () if layers[place] in kinds]
+            if reading.cost == 0.0:  # such a one has its score already
+                numbers = [number for number in numbers if number not in self.scores]
+            rows, exact = self.judge_numbers(numbers, reading)
+            self.add(rows, reading.cost)
+            if exact and reading.cost == 0.0:
+                self.exact = True
 
-    def judge_numbers(self, numbers: list[int], reading: Reading) -> None:
-        """The score of each place: how its names fit the text, how popular and how near it is."""
-        scores, kinds, weigh, cost = self.scores, self.kinds, self.weigh, reading.cost
-        free = cost == 0.0
-        if free:  # judged by another question already
-            numbers = [number for number in numbers if number not in scores]
+    def judge_numbers(self, numbers: Iterable[int], reading: Reading) -> tuple[list[tuple[float, Row]], bool]:
+        """Each place with what its names and its popularity are worth; whether one was typed in full."""
+        kinds, exact, judged = self.kinds, False, []
         for row in self.kept.read_rows(self.connection, numbers):
             text = judge_text(row, reading, kinds[row[7]])
-            if free and text >= EXACT:
-                self.exact = True
-            score = text + POPULARITY * row[1] - cost + weigh(row)
+            if text >= EXACT:
+                exact = True
+            judged.append((text + POPULARITY * row[1], row))
+        return judged, exact
+
+    def add(self, judged: list[tuple[float, Row]], cost: float) -> None:
+        """The score of each place: what it is worth, less what the reading costs, and how near it is."""
+        scores, weigh = self.scores, self.weigh
+        for worth, row in judged:
+            score = worth - cost + weigh(row)
             number = row[0]
             if score > scores.get(number, -math.inf):
                 scores[number] = score
@@ -542,7 +565,7 @@ def _refuse(path: Path, why: str) -> BadFile:
 
 
 def weigh_exact(main: float, other: float) -> None:
-    """Change what an exact main name, or another exact name, is worth to every engine of this process.
+    """Change what an exact main name, or another exact name, is worth to every engine that is opened after.
 
     For studies of the formula: how much of what a re-ranker learns could be had by changing two numbers.
     """

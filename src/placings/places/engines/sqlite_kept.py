@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from placings.places.engines.sqlite_index import COLUMNS
@@ -23,6 +23,7 @@ BOXES = tuple(0.005 * 3**step for step in range(7))  # half a box around a point
 CROWD = 1500  # places in such a box that are looked at
 KEPT_LETTERS = 1 << 24  # of all that one store holds; two bytes each at most, but for rare scripts
 OVERHEAD = 400  # bytes that an entry takes beside its letters, about
+KEPT_CANDIDATE = 400  # bytes of a judged row, which may be in no other store any more
 
 CHOSEN = "number IN (SELECT value FROM json_each(?))"
 ROWS = f"SELECT * FROM text WHERE {CHOSEN}"
@@ -107,6 +108,17 @@ class Store(Generic[K, V]):
         return found, missing
 
 
+class Judged(NamedTuple):
+    """What a reading of a text finds, wherever people are: each place with what text and popularity are worth.
+
+    `exact`: a name was typed in full; `crowded`: more fit than were looked at.
+    """
+
+    rows: list[tuple[float, Row]]
+    exact: bool
+    crowded: bool
+
+
 class ShownPlace(NamedTuple):
     """A place as a hit shows it. Lists among its fields are made anew for each hit: a caller owns its hit."""
 
@@ -154,6 +166,7 @@ class KeptIndex:
         self.rows: Store[int, Row] = Store()
         self.places: Store[int, ShownPlace] = Store()
         self.around: Store[Focus, list[Around]] = Store()
+        self.readings: Store[Hashable, Judged] = Store()
 
     def read_rows(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> list[Row]:
         """The rows of these numbers, in any order."""

@@ -25,6 +25,7 @@ from placings.core.errors import BadFile, EmptyFile, TruncatedFile
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
+LONG = ("serving",)  # starts five processes that load all libraries
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts),
@@ -72,7 +73,10 @@ def test_the_readme_has_an_example_that_runs_and_few_blocks_do_not() -> None:
     assert sum(len(find_blocks(page, "python no-run")) for page in PAGES) <= 5
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in TUTORIALS],
+)
 def test_a_tutorial_runs_by_its_documented_command_and_prints_what_its_page_shows(
     path: Path, tmp_path: Path
 ) -> None:

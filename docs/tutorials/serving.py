@@ -1,4 +1,4 @@
-"""A re-ranker goes live: served over HTTP, clicked on, exported, learned from, and replaced by the next one."""
+"""A re-ranker goes live: served over HTTP, clicked on, exported, learned from, replaced by the next one."""
 
 import json
 import os
@@ -33,7 +33,8 @@ placings = Path(sys.executable).with_name("placings")
 service = subprocess.Popen(
     [placings, "serve", "--model", "models/first", "--engine", "sqlite:towns.db", "--data", "serve-data",
      "--port", "0", "--admin-port", "0", "--model-root", "models", "--budget-ms", "10000"],
-    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PLACINGS_ADMIN_TOKEN": TOKEN},
+    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    env={**os.environ, "PLACINGS_ADMIN_TOKEN": TOKEN},
 )  # fmt: skip
 url = service.stdout.readline().split()[2]
 admin = service.stdout.readline().split()[2].removesuffix("/metrics")

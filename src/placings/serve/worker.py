@@ -7,8 +7,8 @@ number of the socket; the others are commands. Answers go to standard output, lo
 from __future__ import annotations
 
 import asyncio
-import gc
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -162,8 +162,8 @@ async def answer_requests(worker: Worker, listening: socket.socket, token: str |
 def _calm_pauses() -> None:
     """Keep the pauses of the interpreter short; called once everything is loaded.
 
-    A full collection walks through all objects of the libraries, for a tenth of a second: what is there by now
-    stays anyway and is left out of it. And a thread that wants Python's lock gets it after 1 ms, not 5: a
+    A full collection walks through all objects of the libraries, for a tenth of a second: what is there
+    now stays anyway and is left out of it. And a thread that wants Python's lock gets it after 1 ms, not 5: a
     request passes it on four times.
     """
     gc.collect()

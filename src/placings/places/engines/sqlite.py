@@ -420,7 +420,7 @@ class _Search:
                 self.gather(read_words([*words[:at], *words[at + 1 :]], DROPPED))
 
     def gather(self, reading: Reading) -> None:
-        """Candidates of one reading: what fits it wherever people are, and of too many those near the focus."""
+        """Candidates of one reading: what fits it, and if that is too much, what fits near the focus."""
         key = reading.groups, reading.wholes, reading.open, self.only, self.pool
         found = self.kept.readings.get(key)
         if found is None:

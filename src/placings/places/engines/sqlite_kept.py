@@ -109,7 +109,7 @@ class Store(Generic[K, V]):
 
 
 class Judged(NamedTuple):
-    """What a reading of a text finds, wherever people are: each place with what text and popularity are worth.
+    """What a reading of a text finds, wherever people are: places, and what text and popularity are worth.
 
     `exact`: a name was typed in full; `crowded`: more fit than were looked at.
     """

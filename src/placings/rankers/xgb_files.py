@@ -102,6 +102,9 @@ def _check_booster(booster: Fields, width: int) -> None:
     if name == "dart" and len(_floats(booster, "weight_drop")) != len(trees):
         raise BadModel("weight_drop must be a number for each tree")
     _check_encoding(model.get("cats", {}), width)
+    ids = [_need(tree, "id", int) for tree in trees]  # the place where XGBoost puts it; another stays empty
+    if sorted(ids) != list(range(len(trees))):
+        raise BadModel("the ids of trees must be the numbers from 0 on, each once")
     for number, tree in enumerate(trees):
         try:
             _check_tree(tree, width)

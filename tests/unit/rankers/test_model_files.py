@@ -64,6 +64,8 @@ def set_at(name: str, place: int, value: Any) -> Any:
         (set_at("split_indices", 0, 4), "feature that does not exist"),
         (set_at("split_conditions", -1, float("inf")), "finite"),
         (lambda learner: find_tree(learner)["parents"].pop(), "parents must have"),
+        (lambda learner: find_tree(learner).update(id=1), "ids of trees"),  # two of them: tree 0 stays empty
+        (lambda learner: find_tree(learner).update(id=2**64), "ids of trees"),
         (lambda learner: find_tree(learner)["tree_param"].update(num_nodes="7000"), "num_nodes"),
         (lambda learner: learner["learner_model_param"].update(base_score="nan"), "base_score"),
         (lambda learner: learner["feature_names"].pop(), "feature_names must be 4"),

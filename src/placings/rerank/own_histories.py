@@ -1,0 +1,64 @@
+"""What a re-ranker knows of each person's own clicks: learned from its logs, and given to a request's items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from placings.core import BadInput, need_library
+from placings.logs import ITEM_ID, LABEL, OPT_OUT, OWN, OwnClicks, add_own_clicks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PERSON = "person"  # the segment that says whether a list is of somebody who was seen before
+NEEDED = ("user_id", "time")
+
+
+def learn_histories(
+    known: pd.DataFrame, later: pd.DataFrame, *, half_life: float, served: str
+) -> tuple[pd.DataFrame, pd.DataFrame, OwnClicks]:
+    """Two whole logs with `own_clicks` as of each session's begin, and the clicks of both for what comes next.
+
+    The history of either is that of the first, as it is with past clicks. Logs with a column `served` are a
+    service's, whose values stay.
+    """
+    for name in NEEDED:
+        for table in (known, later):
+            if name not in table:
+                raise BadInput(
+                    f"history=True needs a column {name}: whose clicks they are, and when. Got "
+                    f"{', '.join(map(str, table.columns))}."
+                )
+    pandas = need_library("pandas", "a re-ranker")
+    keep = served in known and served in later
+    names = [*NEEDED, ITEM_ID, LABEL]
+    both = pandas.concat(
+        [each[[*names, *(name for name in (OPT_OUT, OWN) if name in each)]] for each in (known, later)],
+        ignore_index=True,
+    )
+    kept = OwnClicks.learn(both, half_life=half_life, keep=keep)
+    told = [add_own_clicks(each, known, half_life=half_life, keep=served in each) for each in (known, later)]
+    return told[0], told[1], kept
+
+
+def give_own_clicks(
+    own: OwnClicks | None, context: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """A request's items with `own_clicks`: what an item says itself, else what is known of the person.
+
+    The person is the context's `user_id`; one whose `no_history` is true has none, as one who is not known.
+    """
+    if own is None or all(OWN in item for item in items):
+        return items
+    time = context.get("time")
+    found = own.look_up(
+        context.get("user_id"),
+        [str(item.get(ITEM_ID)) for item in items],
+        time if time is not None and time == time else None,
+        no_history=context.get(OPT_OUT),
+    )
+    return [
+        item if OWN in item else {OWN: count, **item}
+        for item, count in zip(items, found.tolist(), strict=True)
+    ]

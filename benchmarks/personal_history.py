@@ -3,15 +3,16 @@
     python benchmarks/personal_history.py [--places FILE] [--searches 8000] [--seeds 11 12] [--half-life 30]
         [--zone Europe/Berlin] [--quick]
 
-For each seed people search (`simulate_log`), three in ten sessions for a place that they meant before. The first
-80 % of the sessions are learned from, a fifth of these to stop early, and the last ones are the test. The same
-boosted trees (LightGBM, features "places", no guard) are fitted with and without `history=True`. MRR of the
-place meant within the first 40 hits, 0 where they do not hold it, over all test searches of two items or more;
-intervals of 95 % are over people, drawn whole. Two histories are judged: as training left it ("kept"), and with
-what the person has clicked since, up to the session's begin ("followed"), as a service knows it.
+For each seed people search (`simulate_log`), three in ten sessions for a place that they meant before. The
+first 80 % of the sessions are learned from, a fifth of these to stop early, and the last ones are the test.
+The same boosted trees (LightGBM, features "places", no guard) are fitted with and without `history=True`. MRR
+of the place meant within the first 40 hits, 0 where they do not hold it, over all test searches of two items
+or more; intervals of 95 % are over people, drawn whole. Two histories are judged: as training left it
+("kept"), and with what the person has clicked since, up to the session's begin ("followed"), as a service
+knows it.
 
-Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz` (default ../shared/data) unless named; without them
-it says so and exits with 0. Some two minutes a seed on one core; `--quick` has 1,500 searches and takes seconds.
+Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz` (default ../shared/data) unless named; without
+them it says so and exits with 0. A few minutes a seed on one core; `--quick` has 1,500 searches of one seed.
 """
 
 from __future__ import annotations

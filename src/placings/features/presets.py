@@ -67,7 +67,7 @@ def shop_features(rows: Table, *, engine: bool = True) -> FeatureSet:
 
 
 def history_features() -> FeatureSet:
-    """A person's own past clicks, `own_clicks`: their logarithm, and against the most of the list; not fitted yet.
+    """A person's own past clicks, `own_clicks`: the logarithm, and against the list's most; not fitted yet.
 
     `Reranker(history=True)` computes the column and adds these to any set of features. Where a person has
     clicked nothing of a list before, the logarithm is 0 and the share NaN.

@@ -143,7 +143,8 @@ def name_ids(column: pd.Series[Any]) -> AnyArray:
     texts = [
         str(int(value)) if isinstance(value, float) and value.is_integer() else str(value) for value in values
     ]
-    return np.array([*texts, None], dtype=object)[codes]  # -1, which is missing, takes the last
+    found: AnyArray = np.array([*texts, None], dtype=object)[codes]  # -1, which is missing, takes the last
+    return found
 
 
 def number_names(asked: AnyArray, clicked: AnyArray) -> tuple[Ints, Ints]:

@@ -1,9 +1,9 @@
 """What a person clicked before: counts of their own, which fade with time.
 
-A click of t days ago counts 2^(−t / half-life). Clicks of one person on one item are one number and the time of
-the last of them, whatever their count: at each click the number has faded since the last one, and 1 is added.
-`add_own_clicks` computes this for every row of a log, `OwnClicks` keeps it for the next request, both with the
-same arithmetic in the same order, so that their numbers are equal to the bit.
+A click of t days ago counts 2^(−t / half-life). Clicks of one person on one item are one number and the time
+of the last of them, however many: at each click the number has faded since the last one, and 1 is added.
+`add_own_clicks` computes this for every row of a log, `OwnClicks` keeps it for the next request, both with
+the same arithmetic in the same order, so that their numbers are equal to the bit.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ FORMAT = 1
 def add_own_clicks(
     rows: pd.DataFrame, clicked: pd.DataFrame, *, half_life: float = HALF_LIFE, keep: bool = False
 ) -> pd.DataFrame:
-    """The rows with a column `own_clicks`: the row's person's own clicks on its item before its session began.
+    """The rows with a column `own_clicks`: its person's clicks on its item before its session began.
 
-    Each counts 2^(−days / half_life), days from the search that was clicked to the row's search. `clicked` are
-    rows of searches (`user_id`, `item_id`, `time`, `label`); those with a label above 0 count. Where rows have
-    a `session_id`, only clicks before the session's first search (in `rows` or `clicked`) count, so a session
-    never sees itself; without one, those before the row's own search. A row without a person or a time has 0,
-    and so has every row of a person who opted out: whose `no_history` is true in any row of either table. What
-    has faded below 0.01 is 0. With `keep=True` an `own_clicks` that a row has already stays, unless the person
-    opted out.
+    Each counts 2^(−days / half_life), days from the search that was clicked to the row's search. `clicked`
+    are rows of searches (`user_id`, `item_id`, `time`, `label`); those with a label above 0 count. Where rows
+    have a `session_id`, only clicks before the session's first search (in `rows` or `clicked`) count, so a
+    session never sees itself; without one, those before the row's own search. A row without a person or a
+    time has 0, and so has every row of a person who opted out: whose `no_history` is true in any row of
+    either table. What has faded below 0.01 is 0. With `keep=True` an `own_clicks` that a row has already
+    stays, unless the person opted out.
 
     >>> import pandas as pd
     >>> log = pd.DataFrame({"user_id": "ann", "item_id": ["a", "a", "b"], "label": [1.0, 1.0, 0.0],
@@ -76,8 +76,8 @@ def add_own_clicks(
 def name_people(rows: pd.DataFrame, clicked: pd.DataFrame) -> AnyArray:
     """For each row whether its person had clicked anything in `clicked` before the row's session began.
 
-    "seen before", "never seen" (also who opted out), or "unknown" where no person is named. It is known before
-    the click, so lists may be judged by it.
+    "seen before", "never seen" (also who opted out), or "unknown" where no person is named. It is known
+    before the click, so lists may be judged by it.
 
     >>> import pandas as pd
     >>> log = pd.DataFrame({"user_id": ["ann", "ann", None], "item_id": "a", "label": 1.0,

@@ -13,8 +13,8 @@ from .requests import Reranked as Reranked
 from .requests import check_request as check_request
 from .requests import clean_text as clean_text
 from .requests import read_time as read_time
-from .reranker import OWN_CLICKS as OWN_CLICKS
 from .reranker import FEATURE_SETS as FEATURE_SETS
+from .reranker import OWN_CLICKS as OWN_CLICKS
 from .reranker import Reranker as Reranker
 from .reranker import list_members as list_members
 from .reranker import list_requests as list_requests

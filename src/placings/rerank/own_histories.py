@@ -1,4 +1,4 @@
-"""What a re-ranker knows of each person's own clicks: learned from its logs, and given to a request's items."""
+"""What a re-ranker knows of each person's own clicks: learned from logs, given to a request's items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDED = ("user_id", "time")
 def learn_histories(
     known: pd.DataFrame, later: pd.DataFrame, *, half_life: float, served: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, OwnClicks]:
-    """Two whole logs with `own_clicks` as of each session's begin, and the clicks of both for what comes next.
+    """Two whole logs with `own_clicks` as of each session's begin, and the clicks of both for later.
 
     The history of either is that of the first, as it is with past clicks. Logs with a column `served` are a
     service's, whose values stay.

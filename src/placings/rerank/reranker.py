@@ -95,9 +95,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
     Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
 
-    With `history=True` a person's own past clicks are features: the log must have `user_id` and `time`, and the
-    re-ranker keeps how often each person clicked each item, under a hash of their id. A click counts half after
-    `half_life` days. People with a true `no_history` are left out.
+    With `history=True` a person's own past clicks are features: the log must have `user_id` and `time`, and
+    the re-ranker keeps how often each person clicked each item, under a hash of their id. A click counts half
+    after `half_life` days. People with a true `no_history` are left out.
 
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
     clicked in the log, by id), `clicks_until_` (the time of the newest search that they are of, microseconds
@@ -403,7 +403,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         return compare(scores, data, metrics, **{"baseline": ENGINE, "min_items": 2, **settings})
 
     def forget(self, user: Any) -> bool:
-        """Take a person out of `own_clicks_`; whether they were in it. What was saved before stays as it is."""
+        """Take a person out of `own_clicks_`; whether they were in it. What was saved before stays."""
         self._need_fit()
         if self.own_clicks_ is None or not self.own_clicks_.knows(user):
             return False

@@ -54,11 +54,11 @@ class ClickCounts:
 
     `learned` are the clicks of the model's own log, and `until` (microseconds) is the time of the newest
     search in it: clicks on searches up to then are in `learned` or left out, and never counted twice.
-    `look_up` is what a request's items are given as `past_clicks`: like `add_past_clicks` in a log, all clicks
-    but those of the request's own session.
+    `look_up` is what a request's items are given as `past_clicks`: like `add_past_clicks` in a log, all
+    clicks but those of the request's own session.
 
-    `own` is what the model learned of people's own clicks, if it did. `look_up_own`, a request's `own_clicks`,
-    adds what the person has clicked since, again without the request's own session. Clicks on lists whose
+    `own` is what the model learned of people's own clicks, if it did. `look_up_own`, for `own_clicks`, adds
+    what the person has clicked since, again without the request's own session. Clicks on lists whose
     `no_history` was true are not kept for it.
     """
 

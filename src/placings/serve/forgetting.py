@@ -41,8 +41,8 @@ PERSONAL = ("user_id", "session_id", "search_id", "chain_id")
 class Removed:
     """What was taken out: impressions and events of the store, rows of each parquet file.
 
-    `models` are the saved re-rankers that the person was taken out of, `left_in` the copies in the service's own
-    folder that still hold what the person clicked, under a hash of their id.
+    `models` are the saved re-rankers that the person was taken out of, `left_in` the copies in the service's
+    own folder that still hold what the person clicked, under a hash of their id.
     """
 
     shown: int
@@ -67,10 +67,11 @@ def forget_user(
 
     A search is theirs if it has their user id, or no user id and a session of theirs. An event is theirs if
     it has their id or belongs to such a search. `parquet` are files, or folders of an export, with columns
-    `user_id`, `session_id`, `search_id` or `chain_id`: exports and what was joined of them. `models` are saved
-    re-rankers: one that holds the person's history is saved anew without it, and has another digest then. The
-    copies that a service answers with stay as they are until it is given another model; `left_in` names those
-    that hold the person. The store is rewritten last: whoever is stopped on the way can begin again.
+    `user_id`, `session_id`, `search_id` or `chain_id`: exports and what was joined of them. `models` are
+    saved re-rankers: one that holds the person's history is saved anew without it, and has another digest
+    then. The copies that a service answers with stay as they are until it is given another model; `left_in`
+    names those that hold the person. The store is rewritten last: whoever is stopped on the way can begin
+    again.
     """
     if not user:
         raise BadInput("the user must be named. Got an empty text.")

@@ -95,7 +95,10 @@ class Late(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """Who asks: ids of the caller's own choosing; `key` is what arms are dealt by. `no_history` is what they chose."""
+    """Who asks: ids of the caller's own choosing; `key` is what arms are dealt by.
+
+    With `no_history` the person's own clicks are neither used nor kept.
+    """
 
     user: str | None = None
     session: str | None = None

@@ -128,7 +128,7 @@ def test_sessions_that_are_numbers_in_one_table_and_texts_in_the_other_are_the_s
 
 
 def plant_leak(sessions: int = 60, items: int = 6) -> pd.DataFrame:
-    """In each session the same item is clicked in the first and the third search; the second shows it unclicked.
+    """In each session one item is clicked in the first and the third search, and not in the second.
 
     Which item it is no other session tells: each has items of its own, in an order drawn at random.
     """
@@ -143,8 +143,8 @@ def plant_leak(sessions: int = 60, items: int = 6) -> pd.DataFrame:
                     {
                         "search_id": f"{number}-{search}", "session_id": f"s{number}",
                         "time": pd.Timestamp("2024-05-01") + pd.Timedelta(hours=number, minutes=search),
-                        "item_id": [f"{number}.{item}" for item in order], "position": np.arange(1, items + 1),
-                        "label": (order == wanted) * float(search != 1),
+                        "item_id": [f"{number}.{item}" for item in order],
+                        "position": np.arange(1, items + 1), "label": (order == wanted) * float(search != 1),
                     }
                 )
             )  # fmt: skip

@@ -73,7 +73,7 @@ def test_clicks_of_others_and_of_the_session_itself_never_count() -> None:
         {
             "user_id": ["ann", "ann", "ann", "bob"], "item_id": "a", "label": 1.0,
             "session_id": ["s", "s", "t", "v"],
-            "time": [BEGIN, BEGIN + pd.Timedelta(days=1), BEGIN + pd.Timedelta(days=1), BEGIN + pd.Timedelta(days=2)],
+            "time": [BEGIN + pd.Timedelta(days=day) for day in (0, 1, 1, 2)],
         }
     )  # fmt: skip
     # session t begins when s was still going on, after its first click: that one counts, faded by a day
@@ -86,7 +86,8 @@ def test_clicks_of_others_and_of_the_session_itself_never_count() -> None:
 def test_a_session_that_began_with_a_search_of_the_other_table_counts_from_there() -> None:
     log = pd.DataFrame(
         {
-            "user_id": "ann", "item_id": ["a", "b", "a"], "label": [0.0, 1.0, 1.0], "session_id": ["s", "t", "s"],
+            "user_id": "ann", "item_id": ["a", "b", "a"], "label": [0.0, 1.0, 1.0],
+            "session_id": ["s", "t", "s"],
             "time": [BEGIN, BEGIN + pd.Timedelta(hours=1), BEGIN + pd.Timedelta(hours=2)],
         }
     )  # fmt: skip

@@ -48,7 +48,9 @@ from .own_clicks import OWN as OWN
 from .own_clicks import OwnClicks as OwnClicks
 from .own_clicks import add_own_clicks as add_own_clicks
 from .own_clicks import check_half_life as check_half_life
+from .own_clicks import find_opted_out as find_opted_out
 from .own_clicks import hash_user as hash_user
+from .own_clicks import is_one_of as is_one_of
 from .own_clicks import name_people as name_people
 from .own_clicks import says_no as says_no
 from .schema import ITEM_ID as ITEM_ID

@@ -68,8 +68,7 @@ def add_own_clicks(
     found = fade(counts, asked - last, half_life)
     if keep and OWN in rows:
         served = rows[OWN].to_numpy(dtype=np.float64)
-        gone = np.array([person in out for person in people.tolist()], dtype=np.bool_)
-        found = np.where(np.isnan(served) | gone, found, served)
+        found = np.where(np.isnan(served) | is_one_of(rows[USER_ID], out), found, served)
     return rows.assign(**{OWN: found})
 
 
@@ -129,6 +128,11 @@ def find_opted_out(*tables: pd.DataFrame) -> set[str]:
             chose = name_ids(table.loc[_read_flags(table[OPT_OUT]), USER_ID]).tolist()
             found |= {person for person in chose if person is not None}
     return found
+
+
+def is_one_of(column: pd.Series[Any], people: set[str]) -> Bools:
+    """Which rows of a column of ids are of these people."""
+    return np.array([person in people for person in name_ids(column).tolist()], dtype=np.bool_)
 
 
 def fade(counts: Floats, ages: Ints, half_life: float) -> Floats:

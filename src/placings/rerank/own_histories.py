@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from placings.core import BadInput, need_library
-from placings.logs import ITEM_ID, LABEL, OPT_OUT, OWN, OwnClicks, add_own_clicks
+from placings.logs import (
+    ITEM_ID,
+    LABEL,
+    OPT_OUT,
+    OWN,
+    OwnClicks,
+    add_own_clicks,
+    find_opted_out,
+    is_one_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,15 +42,21 @@ def learn_histories(
                     f"{', '.join(map(str, table.columns))}."
                 )
     pandas = need_library("pandas", "a re-ranker")
-    keep = served in known and served in later
-    names = [*NEEDED, ITEM_ID, LABEL]
-    both = pandas.concat(
-        [each[[*names, *(name for name in (OPT_OUT, OWN) if name in each)]] for each in (known, later)],
-        ignore_index=True,
+    out = find_opted_out(known, later)  # in one of them: out of both
+    tables = [each.assign(**{OPT_OUT: is_one_of(each["user_id"], out)}) for each in (known, later)]
+    keep = served in known and served in later and OWN in known and OWN in later
+    names = [*NEEDED, ITEM_ID, LABEL, OPT_OUT]
+    parts = [each[names] for each in tables]
+    if keep:
+        parts = [
+            part.assign(**{OWN: each[OWN].astype(np.float64)})
+            for part, each in zip(parts, tables, strict=True)
+        ]
+    kept = OwnClicks.learn(pandas.concat(parts, ignore_index=True), half_life=half_life, keep=keep)
+    first, second = (
+        add_own_clicks(each, tables[0], half_life=half_life, keep=served in each) for each in tables
     )
-    kept = OwnClicks.learn(both, half_life=half_life, keep=keep)
-    told = [add_own_clicks(each, known, half_life=half_life, keep=served in each) for each in (known, later)]
-    return told[0], told[1], kept
+    return first, second, kept
 
 
 def give_own_clicks(

@@ -14,6 +14,7 @@ from placings.core import BadInput
 from placings.features import FeatureSet, Number, history_features, numeric_features, shop_features
 from placings.logs import OwnClicks, add_own_clicks, hash_user
 from placings.rerank import Request, Reranker, load_reranker
+from placings.rerank.own_histories import learn_histories
 from placings.simulate import Behaviour, simulate_log
 
 pd = pytest.importorskip("pandas")
@@ -97,6 +98,18 @@ def test_people_who_opted_out_are_not_kept(parts: tuple[Any, Any]) -> None:
     assert not learned.own_clicks_.knows(person)
     assert learned.own_clicks_.people
     assert {"no_history", "own_clicks", "user_id"}.isdisjoint({*learned.features_.columns} - {"own_clicks"})
+
+
+def test_who_opts_out_in_one_of_two_logs_is_out_of_both(parts: tuple[Any, Any]) -> None:
+    known, later = parts
+    person = known.loc[known["label"] > 0, "user_id"].iloc[0]
+    told = later.assign(no_history=later["user_id"] == person)
+    first, second, kept = learn_histories(known, told, half_life=30.0, served="engine_position")
+    assert person in set(later["user_id"])
+    assert not kept.knows(person)
+    for each in (first, second):
+        assert each.loc[each["user_id"] == person, "own_clicks"].eq(0.0).all()
+        assert each["own_clicks"].gt(0.0).any()
 
 
 def test_a_saved_history_is_loaded_and_holds_no_ids(

@@ -11,8 +11,10 @@ or more; intervals of 95 % are over people, drawn whole. Two histories are judge
 ("kept"), and with what the person has clicked since, up to the session's begin ("followed"), as a service
 knows it.
 
-Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz` (default ../shared/data) unless named; without
-them it says so and exits with 0. A few minutes a seed on one core; `--quick` has 1,500 searches of one seed.
+Places are `$PLACINGS_DATA/places/places_karlsruhe.jsonl.gz` (default ../shared/data) unless named. Some two
+minutes a seed on one core; `--quick` has 1,500 searches of one seed.
+
+Needs LightGBM, DuckDB and `$PLACINGS_DATA/places`; without the places it says so and exits with 0.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
 NEED_DATA = (
-    "input_norm", "personal_history", "places_engine", "places_gain", "real_places", "round_trips", "transforms",
+    "input_norm", "personal_history", "places_engine", "places_gain", "real_places", "round_trips",
+    "transforms",
 )  # fmt: skip
 
 

@@ -24,10 +24,11 @@ from placings.features.spec import FeatureSet
 from placings.features.standing import Standing
 from placings.features.text import TextShape
 from placings.features.time import Clock
-from placings.logs import add_past_clicks
+from placings.logs import OwnClicks, add_past_clicks, hash_user
 from placings.rankers import make_ranker
 from placings.rankers.linear import LinearRanker
-from placings.rerank.requests import Request
+from placings.rerank.own_histories import give_own_clicks
+from placings.rerank.requests import Request, read_time
 from placings.rerank.reranker import Reranker, list_requests
 from placings.simulate import make_shop_actions, make_shop_log, simulate_log
 
@@ -64,6 +65,8 @@ def make_reranker(kind: str) -> Reranker:
     rows = join_places()
     if kind == "places":
         return Reranker(features="places", ranker="ridge").fit(rows)
+    if kind == "history":
+        return Reranker(features="places", ranker="ridge", history=True).fit(rows)
     rows = add_past_clicks(rows, rows)
     features = FeatureSet(EVERY).fit(rows)
     return Reranker(features, LinearRanker().fit(features.to_ranking(rows)), None)
@@ -160,6 +163,50 @@ def test_a_request_has_the_features_scores_and_order_of_the_log(kind: str) -> No
                 answer = reranker.rerank(asked)
                 np.testing.assert_allclose(answer.scores, batch[start:stop], rtol=1e-6, atol=1e-9)
                 assert_same_order(answer.order, batch[start:stop])
+            start = stop
+
+    check()
+
+
+PEOPLE = st.none() | st.sampled_from(["known", "stranger", 7])
+
+
+def test_a_person_has_the_same_history_live_and_in_a_log() -> None:
+    """Which items they clicked is looked up by person, item and time: in a request as in a table."""
+    reranker = make_reranker("history")
+    clicked = OwnClicks(
+        30.0,
+        {
+            hash_user("known"): {"i1": (1.7, 10**15), "i3": (0.3, 17 * 10**14)},
+            hash_user(7): {"i2": (40.0, 16 * 10**14)},
+        },
+    )
+    reranker.own_clicks_ = clicked
+
+    @settings(max_examples=60)
+    @given(
+        draw_searches("places"),
+        st.lists(st.tuples(PEOPLE, st.sampled_from([None, False, True, "no"])), min_size=3, max_size=3),
+    )
+    def check(searches: list[Any], people: list[Any]) -> None:
+        told = [
+            ({**context, "user_id": who, "no_history": flag}, items)
+            for (context, items), (who, flag) in zip(searches, people, strict=False)
+        ]
+        rows = as_frame(told)
+        batch, given = reranker.score(rows), clicked.add_to(rows)["own_clicks"].to_numpy()
+        start = 0
+        for request in list_requests(rows):
+            stop = start + len(request.items)
+            sent = Request.from_dict(json.loads(json.dumps(request.to_dict())))
+            for asked in (request, sent):
+                answer = reranker.rerank(asked)
+                np.testing.assert_allclose(answer.scores, batch[start:stop], rtol=1e-6, atol=1e-9)
+                context = {**asked.context}
+                if context.get("time") is not None:
+                    context["time"] = read_time(context["time"])
+                found = [item["own_clicks"] for item in give_own_clicks(clicked, context, asked.items)]
+                assert np.array(found).tobytes() == given[start:stop].tobytes()
             start = stop
 
     check()

@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
-NEED_DATA = ("input_norm", "places_engine", "places_gain", "real_places", "round_trips", "transforms")
+NEED_DATA = (
+    "input_norm", "personal_history", "places_engine", "places_gain", "real_places", "round_trips",
+    "transforms",
+)  # fmt: skip
 
 
 def run_script(name: str, *arguments: str, **environment: str) -> str:

@@ -51,6 +51,12 @@ def fit_log(
         bool, typer.Option(help="Keep the engine's order where the model was not shown to be as good.")
     ] = True,
     pool: Annotated[int, typer.Option(min=2, help="How many hits of a list are re-ranked.")] = 40,
+    history: Annotated[
+        bool, typer.Option("--history", help="Learn from each person's own past clicks too; needs user_id.")
+    ] = False,
+    half_life: Annotated[
+        float, typer.Option(help="Days after which a person's own click counts half.", metavar="DAYS")
+    ] = 30.0,
     seed: Annotated[int, typer.Option(help="Random state.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -61,6 +67,7 @@ def fit_log(
       placings rerank fit rows.parquet --out reranker
       placings rerank fit rows.parquet --out reranker --features shop --ranker lightgbm
       placings rerank fit train.parquet --valid valid.parquet --out reranker --no-guard
+      placings rerank fit rows.parquet --out reranker --history --half-life 60
     """
     from placings.cli.checks import check_folder, check_inputs
     from placings.core import refuse_other
@@ -68,7 +75,11 @@ def fit_log(
     from placings.rerank import Reranker
 
     chosen = _read_features(features)
-    Reranker(features=chosen or "places", ranker=ranker, guard=guard, pool=pool).check_settings()
+    settings: dict[str, Any] = {
+        "ranker": ranker, "guard": guard, "pool": pool, "random_state": seed, "history": history,
+        "half_life": half_life,
+    }  # fmt: skip
+    Reranker(features=chosen or "places", **settings).check_settings()
     check_folder(out)
     for part in ("model", "reranker"):
         refuse_other(out / part)
@@ -83,14 +94,13 @@ def fit_log(
             train = rows
         declared = chosen or _choose_features(train)
         _say(f"training {ranker} on {train.n_searches:,} searches, validating on {held.n_searches:,}")
-        reranker = Reranker(features=declared, ranker=ranker, guard=guard, pool=pool, random_state=seed).fit(
-            train, valid=held
-        )
+        reranker = Reranker(features=declared, **settings).fit(train, valid=held)
     digest = reranker.save(out, metrics={"valid_mrr": list(reranker.valid_.values())[-1]})
     found = {
         "out": str(out), "digest": digest, "lists": reranker.lists_,
         "features": len(reranker.features_.names), "valid_mrr": reranker.valid_,
         "past_clicks": len(reranker.clicks_),
+        **({} if reranker.own_clicks_ is None else {"people": len(reranker.own_clicks_.people)}),
         "left_out": list(reranker.features_.notes),
     }  # fmt: skip
     if as_json:

@@ -211,26 +211,39 @@ def forget_person(
         list[Path] | None,
         typer.Option(help="An export, or what was joined of one: a file or a folder. Again for more."),
     ] = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A saved re-ranker that learned histories of people. Again for more.", metavar="DIR"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a person out of the events, of exports, and of what was joined of them.
+    """Take a person out of the events, of exports, of what was joined of them, and of saved re-rankers.
 
     Their rows are deleted and the files written anew: nothing of them is left in the bytes. The service may
-    go on; while the events are written anew, feedback may be told to come again. Models hold no ids.
+    go on; while the events are written anew, feedback may be told to come again. Models hold no ids; those
+    with a history of people hold what each clicked under a hash of the id, until they are named here.
 
     \b
     Examples:
       placings serve forget ann --data serve-data
       placings serve forget ann --data serve-data --parquet week --parquet rows.parquet
+      placings serve forget ann --data serve-data --model reranker
     """
     from placings.serve import forget_user
 
-    found = forget_user(user, data, parquet or [])
+    found = forget_user(user, data, parquet or [], models=model or [])
     if as_json:
         print_text(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     lines = [f"forgotten: {found.shown:,} searches, {found.events:,} events"]
     lines += [f"{path}: {count:,} rows" for path, count in found.rows.items()]
+    lines += [f"{path}: saved anew without their history; give it to the service" for path in found.models]
+    lines += [
+        f"{path} still holds their history, under a hash: reload the service with a model that does not"
+        for path in found.left_in
+    ]
     print_text("\n".join(lines))
 
 

@@ -10,6 +10,7 @@ from .geo import Distance as Distance
 from .ngrams import CountedNgrams as CountedNgrams
 from .ngrams import HashedNgrams as HashedNgrams
 from .number import Number as Number
+from .presets import history_features as history_features
 from .presets import list_unused as list_unused
 from .presets import numeric_features as numeric_features
 from .presets import shop_features as shop_features

@@ -14,6 +14,7 @@ from placings.features.number import Number
 from placings.features.similarity import PLAIN, Similarity
 from placings.features.spec import Feature, FeatureKind, FeatureSet
 from placings.features.text import TextShape
+from placings.logs import OPT_OUT, OWN
 
 CONTEXT = ("target", "platform", "surface", "region", "device")
 # ids, the engine's own signals, times, and what is only known after the search: never a feature by itself
@@ -22,7 +23,7 @@ RESERVED = {
     "score", "label", "is_target", "kind", "arrival", "first_seen", "propensity", "action", "click",
     "clicked", "clicks", "cart", "purchase", "purchased", "grade", "target_id",
     "arm", "model", "fallback", "swapped", "team", "engine_position", "shown_position", "shown_probability",
-    "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", *CONTEXT,
+    "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", OWN, OPT_OUT, *CONTEXT,
 }  # fmt: skip
 TEXTS = ("name", "title")
 MOST_VALUES = 50
@@ -63,6 +64,21 @@ def shop_features(rows: Table, *, engine: bool = True) -> FeatureSet:
             found.append(OneHot(column))
     found += [OneHot(column, kind="context", missing="drop") for column in CONTEXT if column in table.names]
     return FeatureSet(found)
+
+
+def history_features() -> FeatureSet:
+    """A person's own past clicks, `own_clicks`: the logarithm, and against the list's most; not fitted yet.
+
+    `Reranker(history=True)` computes the column and adds these to any set of features. Where a person has
+    clicked nothing of a list before, the logarithm is 0 and the share NaN.
+
+    >>> rows = {"own_clicks": [0.0, 1.5, 3.0]}
+    >>> history_features().fit_transform(rows).round(2)
+    array([[0.  , 0.  ],
+           [0.92, 0.5 ],
+           [1.39, 1.  ]], dtype=float32)
+    """
+    return FeatureSet([Number(OWN, ("log", "share"), kind="query-item")])
 
 
 def list_unused(features: FeatureSet, rows: Table) -> list[str]:

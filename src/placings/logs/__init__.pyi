@@ -42,6 +42,17 @@ from .json_lines import is_json_lines as is_json_lines
 from .log_files import Form as Form
 from .log_files import nest_results as nest_results
 from .log_files import write_log_tables as write_log_tables
+from .own_clicks import HALF_LIFE as HALF_LIFE
+from .own_clicks import OPT_OUT as OPT_OUT
+from .own_clicks import OWN as OWN
+from .own_clicks import OwnClicks as OwnClicks
+from .own_clicks import add_own_clicks as add_own_clicks
+from .own_clicks import check_half_life as check_half_life
+from .own_clicks import find_opted_out as find_opted_out
+from .own_clicks import hash_user as hash_user
+from .own_clicks import is_one_of as is_one_of
+from .own_clicks import name_people as name_people
+from .own_clicks import says_no as says_no
 from .schema import ITEM_ID as ITEM_ID
 from .schema import LABEL as LABEL
 from .schema import MADE as MADE

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput, Floats, Ints
+from placings.core import AnyArray, BadInput, Floats, Ints, need_library
+from placings.logs.schema import SESSION_ID
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,8 +21,10 @@ def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame, *, keep: bool = F
 
     `clicked` are rows of searches (`item_id`, `time`, `label`); those with a label above 0 count, each from
     the moment after its own search on. A click never counts for its own search, nor for an earlier one, so
-    nothing comes from the future. A click without an item or a time counts nowhere; a row without a time
-    has 0. With `keep=True` a `past_clicks` that a row has already stays: it is what a service showed its
+    nothing comes from the future. Where both tables have a `session_id`, a click never counts for a search of
+    its own session either: `carry_clicks` gives labels to other searches of a session, and a count that held
+    the click would tell them. A click without an item or a time counts nowhere; a row without a time has 0.
+    With `keep=True` a `past_clicks` that a row has already stays: it is what a service showed its
     model, which knew a click some seconds after it was made, not from the time of its search on.
 
     >>> import pandas as pd
@@ -29,12 +32,19 @@ def add_past_clicks(rows: pd.DataFrame, clicked: pd.DataFrame, *, keep: bool = F
     ...                     "time": pd.to_datetime(["2024-05-01", "2024-05-02", "2024-05-03"])})
     >>> add_past_clicks(log, log)["past_clicks"].tolist()
     [0.0, 1.0, 0.0]
+    >>> log = log.assign(session_id=["s", "s", "t"])
+    >>> add_past_clicks(log, log)["past_clicks"].tolist()
+    [0.0, 0.0, 0.0]
     """
     wins = clicked[_take(clicked, "label") > 0]
     wins = wins[_take(wins, "item_id").notna() & _take(wins, "time").notna()]
-    codes, ids = _number_items(_take(rows, "item_id").to_numpy(), wins["item_id"].to_numpy())
-    when, asked = _read_times(wins), _read_times(rows)
-    counts = _count_before(codes, asked, ids, when)
+    items = number_names(name_ids(_take(rows, "item_id")), name_ids(wins["item_id"]))
+    when, asked = read_times(wins), read_times(rows)
+    counts = _count_before(items[0], asked, items[1], when)
+    if SESSION_ID in rows and SESSION_ID in wins:
+        sessions = number_names(name_ids(rows[SESSION_ID]), name_ids(wins[SESSION_ID]))
+        codes, ids = number_pairs(sessions, items)
+        counts -= _count_before(codes, asked, ids, when)
     if keep and PAST in rows:
         served = rows[PAST].to_numpy(dtype=np.float64)
         counts = np.where(np.isnan(served), counts, served)
@@ -109,7 +119,7 @@ def _take(table: pd.DataFrame, name: str) -> pd.Series[Any]:
     return table[name]
 
 
-def _read_times(table: pd.DataFrame) -> Ints:
+def read_times(table: pd.DataFrame) -> Ints:
     """Microseconds; the earliest number there is where no time is given."""
     times = _take(table, "time")
     if times.dtype.kind != "M":
@@ -121,18 +131,45 @@ def _read_times(table: pd.DataFrame) -> Ints:
     return np.asarray(times.to_numpy().astype("datetime64[us]").astype(np.int64))
 
 
-def _number_items(asked: AnyArray, clicked: AnyArray) -> tuple[Ints, Ints]:
-    """Both lists of ids as numbers; -1 is an item that was never clicked."""
-    known, ids = np.unique(clicked.astype(str), return_inverse=True)
-    names, back = np.unique(asked.astype(str), return_inverse=True)
-    if not len(known):
-        return np.full(len(asked), -1, dtype=np.int64), ids.astype(np.int64)
-    at = np.minimum(np.searchsorted(known, names), len(known) - 1)
-    return np.where(known[at] == names, at, -1)[back].astype(np.int64), ids.astype(np.int64)
+def name_ids(column: pd.Series[Any]) -> AnyArray:
+    """Ids as texts, None where one is missing; whole numbers with gaps, which pandas makes floats, as whole.
+
+    >>> import pandas as pd
+    >>> name_ids(pd.Series([7.0, None])).tolist(), name_ids(pd.Series(["7", "u"])).tolist()
+    (['7', None], ['7', 'u'])
+    """
+    pandas = need_library("pandas", "past clicks")
+    codes, values = pandas.factorize(column)
+    texts = [
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value) for value in values
+    ]
+    found: AnyArray = np.array([*texts, None], dtype=object)[codes]  # -1, which is missing, takes the last
+    return found
+
+
+def number_names(asked: AnyArray, clicked: AnyArray) -> tuple[Ints, Ints]:
+    """Both lists of names as numbers; -1 is one that is missing, or that was asked for and never clicked."""
+    pandas = need_library("pandas", "past clicks")
+    codes: Ints = pandas.factorize(np.concatenate([clicked, asked]))[0].astype(np.int64)
+    ids, codes = codes[: len(clicked)], codes[len(clicked) :]
+    known = int(ids.max(initial=-1)) + 1  # numbered as they appear, so the clicked ones come first
+    return np.where(codes < known, codes, -1), ids
+
+
+def number_pairs(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Pairs of two numberings, each (asked, clicked), as one such numbering; -1 where either is."""
+    width = int(other[1].max(initial=-1)) + 1
+    asked, clicked = (
+        np.where((first >= 0) & (second >= 0), first * width + second, -1)
+        for first, second in zip(one, other, strict=True)
+    )
+    codes, ids = number_names(asked, clicked)
+    return np.where(asked >= 0, codes, -1), np.where(clicked >= 0, ids, -1)
 
 
 def _count_before(codes: Ints, asked: Ints, ids: Ints, when: Ints) -> Floats:
-    """For each row the clicks of its item strictly before its time."""
+    """For each row the clicks of its number strictly before its time; numbers below 0 have none."""
+    ids, when = ids[ids >= 0], when[ids >= 0]
     moments, ranks = np.unique(np.concatenate([when, asked]), return_inverse=True)
     span = len(moments) + 1  # a number for item and moment together sorts by both
     keys = np.sort(ids * span + ranks[: len(when)])

@@ -41,6 +41,7 @@ MADE: dict[str, ColumnKind] = {  # by the join
 }  # fmt: skip
 SERVED: dict[str, ColumnKind] = {  # who asked, on what; which arm and model answered, and how likely it was
     "user_id": "id", "device": "text", "arm": "id", "model": "id", "propensity": "number",
+    "no_history": "flag",
 }  # fmt: skip
 ROWS: dict[str, ColumnKind] = {**SEARCH, **ITEM, **SERVED, "kind": "text", **MADE}
 KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}

@@ -5,6 +5,7 @@ from .engines import HitsFile as HitsFile
 from .engines import open_engine as open_engine
 from .guard import Guard as Guard
 from .guard import fit_guard as fit_guard
+from .own_histories import give_own_clicks as give_own_clicks
 from .requests import Focus as Focus
 from .requests import Hit as Hit
 from .requests import Request as Request
@@ -13,6 +14,7 @@ from .requests import check_request as check_request
 from .requests import clean_text as clean_text
 from .requests import read_time as read_time
 from .reranker import FEATURE_SETS as FEATURE_SETS
+from .reranker import OWN_CLICKS as OWN_CLICKS
 from .reranker import Reranker as Reranker
 from .reranker import list_members as list_members
 from .reranker import list_requests as list_requests

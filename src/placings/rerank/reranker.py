@@ -40,14 +40,19 @@ from placings.core import (
 )
 from placings.data import Matrix, RankingData
 from placings.evaluation import Comparison, compare
-from placings.features import FeatureSet, Rows
+from placings.features import FeatureSet, Rows, history_features
 from placings.logs import (
+    HALF_LIFE,
     MADE,
+    OPT_OUT,
+    OWN,
     PAST,
     SEARCH,
     ClickLog,
+    OwnClicks,
     add_past_clicks,
     carry_clicks,
+    check_half_life,
     continue_clicks,
     find_offsets,
     look_up_clicks,
@@ -57,6 +62,7 @@ from placings.metrics import mrr
 from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
 from placings.rerank.engines import Engine
 from placings.rerank.guard import Guard, fit_guard
+from placings.rerank.own_histories import PERSON, give_own_clicks, learn_histories
 from placings.rerank.requests import Focus, Hit, Request, Reranked, read_time
 from placings.rerank.search_kinds import describe_searches
 
@@ -65,13 +71,15 @@ if TYPE_CHECKING:
 
 PARTS = ("model", "reranker")  # the bundles in a re-ranker's folder
 NEXT = "model-next"  # the model that `reranker` pins already while `model` is still the one before
-VERSIONS = (1, 2)  # 2 holds a sample request
+VERSIONS = (1, 2, 3)  # 2 holds a sample request, 3 what people clicked themselves
 FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", "sample_request.json"
+OWN_CLICKS = "own_clicks.json"
 OLD_FEATURES = "place_features.json"  # as version 1 called it
 FEATURE_SETS = tuple(LATE["features"])
 CROSSES = (("length", "location"), ("match", "location"))
 UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
 PERSONAL = ("user_id", "session_id", "search_id")
+OF_PERSON = ("user_id", OPT_OUT)  # of the search too, where a log has them
 ENGINE_POSITION, SHOWN_POSITION = "engine_position", "shown_position"  # of a log that a service wrote
 METRICS = ("mrr", "ndcg@10")
 ENGINE, OURS = "engine", "re-ranker"
@@ -87,10 +95,14 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
     Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
 
+    With `history=True` a person's own past clicks are features: the log must have `user_id` and `time`, and
+    the re-ranker keeps how often each person clicked each item, under a hash of their id. A click counts half
+    after `half_life` days. People with a true `no_history` are left out.
+
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
     clicked in the log, by id), `clicks_until_` (the time of the newest search that they are of, microseconds
     since 1970), `valid_` (MRR on the validation lists of the ranker, and of each member of a
-    mean), and `lists_`, how many lists were learned from.
+    mean), `lists_`, how many lists were learned from, and `own_clicks_` (an OwnClicks; None without history).
 
     >>> Reranker(features="shop", ranker="ridge")
     Reranker(features='shop', ranker='ridge')
@@ -104,6 +116,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     lists_: int
     clicks_until_: int | None
     digest_: str | None
+    own_clicks_: OwnClicks | None
     _sample: Request | None
     _scorer: tuple[Ranker, Any, Scorer] | None = None  # of which ranker, as it was fitted then
 
@@ -116,6 +129,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         *,
         pool: int = 40,
         random_state: int = 0,
+        history: bool = False,
+        half_life: float = HALF_LIFE,
     ) -> None:
         self.features = features
         self.ranker = ranker
@@ -123,6 +138,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self.clicks = clicks
         self.pool = pool
         self.random_state = random_state
+        self.history = history
+        self.half_life = half_life
         ready = isinstance(ranker, Ranker) and hasattr(ranker, "n_features_in_")
         if ready and isinstance(features, FeatureSet) and features.is_fitted:
             self._take(features, ranker, guard if isinstance(guard, Guard) else None, dict(clicks or {}))
@@ -146,6 +163,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         else:
             held = _as_log(valid)
         known, later = see_as_model(train.rows), see_as_model(held.rows)
+        own = None
+        if self.history:
+            known, later, own = learn_histories(
+                known, later, half_life=self.half_life, served=ENGINE_POSITION
+            )
         rows, others = gather_lists(known, self.pool), gather_lists(later, self.pool)
         timed = "time" in known and "time" in later
         if timed:
@@ -158,6 +180,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self.lists_ = learned.n_queries
         guard = self._fit_guard(others, data, ranker.predict(data))
         self._take(features, ranker, guard, {})
+        self.own_clicks_ = own
         if timed and PAST in features.columns:
             self.clicks_, self.clicks_until_ = _count_all(known, later)
         self._sample = _choose_sample(others, features.columns)
@@ -177,12 +200,18 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             raise BadInput(f"guard must be True, False or a Guard. Got {self.guard!r}.")
         if not isinstance(self.pool, int) or self.pool < 2:
             raise BadInput(f"pool must be a whole number, 2 or more. Got {self.pool!r}.")
+        if not isinstance(self.history, bool):
+            raise BadInput(f"history must be True or False. Got {self.history!r}.")
+        check_half_life(self.half_life)
         self._make_ranker()._check_settings()
 
     def _declare(self, rows: pd.DataFrame) -> FeatureSet:
         if isinstance(self.features, FeatureSet):
-            return FeatureSet(self.features.features)
-        declared: FeatureSet = make_features(self.features, rows)
+            declared = FeatureSet(self.features.features)
+        else:
+            declared = make_features(self.features, rows)
+        if self.history and OWN not in declared.columns:
+            declared = FeatureSet((*declared.features, *history_features().features))
         return declared
 
     def _make_ranker(self) -> Ranker:
@@ -214,7 +243,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks
         self.digest_ = self.clicks_until_ = None
-        self._sample = None
+        self._sample = self.own_clicks_ = None
 
     def _need_fit(self) -> None:
         if not hasattr(self, "features_"):
@@ -257,6 +286,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         ]
         if self.clicks_:
             items = [item if PAST in item else self._add_clicks(item) for item in items]
+        items = [*give_own_clicks(self.own_clicks_, known, items)]
         rows = self.features_.read_request(known, items)
         scores = self._score_list(rows, known, items)
         order = np.argsort(-scores, kind="stable")
@@ -326,6 +356,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """Scores of rows that stand search by search."""
         if self.clicks_ and PAST not in rows:
             rows = rows.assign(**{PAST: look_up_clicks(rows["item_id"].astype(str).tolist(), self.clicks_)})
+        if self.own_clicks_ is not None and OWN not in rows:
+            rows = self.own_clicks_.add_to(rows)
         data = self.features_.to_ranking(rows, "label" if "label" in rows else None)
         scores = np.asarray(self.ranker_.predict(data), dtype=np.float64)
         return scores if self.guard_ is None else self.guard_.apply(scores, rows, data.offsets)
@@ -349,6 +381,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
         Lists are cut at `pool`, lists of one item are left out (`min_items=2`). `settings` are those of
         `compare`: `slices`, `bootstrap`, `empty`, … `live=True` judges through the way of a request.
+        With `history=True` there is a slice more, "person": whether the person was "seen before" in what was
+        learned from, or "never seen".
         """
         self._need_fit()
         frame = see_as_model(_as_log(log).rows)
@@ -363,7 +397,18 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         }
         empty = FeatureSet(()).fit(rows)
         data = empty.to_ranking(rows)
+        if self.own_clicks_ is not None:
+            who = self.own_clicks_.name_people(rows)
+            data = data.replace(segments={**data.segments, PERSON: who})
         return compare(scores, data, metrics, **{"baseline": ENGINE, "min_items": 2, **settings})
+
+    def forget(self, user: Any) -> bool:
+        """Take a person out of `own_clicks_`; whether they were in it. What was saved before stays."""
+        self._need_fit()
+        if self.own_clicks_ is None or not self.own_clicks_.knows(user):
+            return False
+        self.own_clicks_ = self.own_clicks_.without(user)
+        return True
 
     # -- an engine, a file -------------------------------------------------------------------------
 
@@ -404,7 +449,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         if self._sample is not None:
             scores = self.rerank(Request.from_dict(self._sample.to_dict())).scores
             files[SAMPLE] = _as_json({"request": self._sample.to_dict(), "scores": scores.tolist()})
-        facts: dict[str, Any] = {"reranker": VERSIONS[-1], "model": digest, "pool": self.pool}
+        version = VERSIONS[-2 if self.own_clicks_ is None else -1]
+        if self.own_clicks_ is not None:
+            files[OWN_CLICKS] = _as_json(self.own_clicks_.to_state())
+        facts: dict[str, Any] = {"reranker": version, "model": digest, "pool": self.pool}
         if self.clicks_until_ is not None:
             facts["clicks_until"] = self.clicks_until_
         return write_bundle(path / PARTS[1], facts, files)
@@ -505,6 +553,9 @@ def _restore(bundle: Bundle, ranker: Ranker) -> Reranker:
     reranker = Reranker(features, ranker, guard, clicks, pool=pool)
     until = bundle.manifest.get("clicks_until")
     reranker.clicks_until_ = until if type(until) is int else None
+    if OWN_CLICKS in bundle.files:
+        own = reranker.own_clicks_ = OwnClicks.from_state(_read_json(bundle, OWN_CLICKS))
+        reranker.history, reranker.half_life = True, own.half_life
     return reranker
 
 
@@ -613,8 +664,8 @@ def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
 def list_requests(rows: pd.DataFrame) -> list[Request]:
     """The searches of a log as requests: what was known when people searched, and nothing that came later."""
     offsets = find_offsets(rows)
-    context = [name for name in rows.columns if name in SEARCH]
-    fields = [name for name in rows.columns if name not in SEARCH and name not in UNSEEN]
+    context = [name for name in rows.columns if name in SEARCH or name in OF_PERSON]
+    fields = [name for name in rows.columns if name not in context and name not in UNSEEN]
     contexts: list[Any] = rows[context].iloc[offsets[:-1]].to_dict("records")
     if "time" not in context:  # a log that tells no time: unknown, not now
         contexts = [{**known, "time": None} for known in contexts]

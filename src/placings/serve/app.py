@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from placings.core import BadInput, PlacingsError, escape_line, find_limit, say_limit
+from placings.logs import OPT_OUT, says_no
 from placings.rerank import Request
 from placings.serve.event_store import DiskFull, StoreFailed
 from placings.serve.live import (
@@ -43,6 +44,7 @@ MOST_BODY = 1 << 20
 BODY_SECONDS = 10.0  # for the whole of a body
 BEARER = "Bearer "
 METHODS = "GET, POST, OPTIONS"
+ALLOWED_HEADERS = "Content-Type, X-Placings-User, X-Placings-Session, X-Placings-No-History"
 SAFE = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -268,7 +270,11 @@ def find_person(http: HttpRequest, context: Any = None) -> Person:
             raise Refused(400, f"the {name} must have 1 to {LONGEST_ID} letters. Got {len(told)}.")
         found[name] = told
     address = http.client.host if http.client is not None else ""
-    return Person(found["user"], found["session"], address, http.headers.get("user-agent", "")[:200])
+    agent = http.headers.get("user-agent", "")[:200]
+    chosen = http.headers.get("x-placings-no-history") or http.query_params.get("placings.no_history")
+    if chosen is None and isinstance(context, Mapping):
+        chosen = context.get(OPT_OUT)
+    return Person(found["user"], found["session"], address, agent, says_no(chosen))
 
 
 def check_host(http: HttpRequest, allowed: tuple[str, ...]) -> None:
@@ -325,7 +331,7 @@ def allow_preflight(http: HttpRequest, origins: tuple[str, ...]) -> Response:
         return Response(status_code=403 if "origin" in http.headers else 204, headers={"Allow": METHODS})
     response = Response(status_code=204, headers={"Allow": METHODS})
     response.headers["Access-Control-Allow-Methods"] = METHODS
-    response.headers["Access-Control-Allow-Headers"] = "Content-Type, X-Placings-User, X-Placings-Session"
+    response.headers["Access-Control-Allow-Headers"] = ALLOWED_HEADERS
     response.headers["Access-Control-Max-Age"] = "600"
     return allow_origin(http, response, origins)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placings.core import BadFile, hold_part, parse_json, swap_folder, sync_file
-from placings.logs import ITEM_ID, MADE, POSITION, SEARCH, SEARCH_ID
+from placings.logs import ITEM_ID, MADE, OPT_OUT, OWN, POSITION, SEARCH, SEARCH_ID
 from placings.serve.event_store import as_micros, open_store
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ INNER = {  # and those of an item
 }  # fmt: skip
 PLACE = {  # of other kinds the join would refuse them
     **dict.fromkeys(("name", "locality", "street", "neighbourhood", "borough", "country"), "text"),
-    **dict.fromkeys(("type", "zone"), "text"), **dict.fromkeys(("lat", "lon", "weight"), "number"),
+    **dict.fromkeys(("type", "zone"), "text"), **dict.fromkeys(("lat", "lon", "weight", OWN), "number"),
 }  # fmt: skip
 DONE = {
     "search_id": "text", "item_id": "text", "time": "time", "action": "text", "event_id": "text",
@@ -128,7 +128,7 @@ def _write_searches(
 ) -> None:
     import pyarrow as pa
 
-    outer, inner = Kinds(OUTER), Kinds(INNER, PLACE)
+    outer, inner = Kinds(OUTER, {OPT_OUT: "flag"}), Kinds(INNER, PLACE)
     for search, items in _read_searches(connection, span):
         outer.see(search)
         for item in items:

@@ -15,8 +15,19 @@ from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
-from placings.core import BadFile, BadInput, check_file, write_atomically
+from placings.core import (
+    BadFile,
+    BadInput,
+    PlacingsError,
+    check_file,
+    parse_json,
+    read_bundle,
+    write_atomically,
+)
+from placings.logs import OwnClicks
+from placings.rerank import OWN_CLICKS, load_reranker
 from placings.serve.event_store import REWRITTEN, StoreBusy, as_micros, open_store, transact
+from placings.serve.kept_models import PARTS, list_models
 from placings.serve.search_ids import LIFETIME
 
 CHUNK = 5_000  # rows of one transaction: writers wait for no more
@@ -28,11 +39,17 @@ PERSONAL = ("user_id", "session_id", "search_id", "chain_id")
 
 @dataclass(frozen=True)
 class Removed:
-    """What was taken out: impressions and events of the store, rows of each parquet file."""
+    """What was taken out: impressions and events of the store, rows of each parquet file.
+
+    `models` are the saved re-rankers that the person was taken out of, `left_in` the copies in the service's
+    own folder that still hold what the person clicked, under a hash of their id.
+    """
 
     shown: int
     events: int
     rows: dict[str, int]
+    models: tuple[str, ...] = ()
+    left_in: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -40,18 +57,26 @@ class Removed:
 
 
 def forget_user(
-    user: str, data: str | os.PathLike[str], parquet: Sequence[str | os.PathLike[str]] = ()
+    user: str,
+    data: str | os.PathLike[str],
+    parquet: Sequence[str | os.PathLike[str]] = (),
+    *,
+    models: Sequence[str | os.PathLike[str]] = (),
 ) -> Removed:
     """Take a person out of the store and of parquet files: their searches, lists and events.
 
     A search is theirs if it has their user id, or no user id and a session of theirs. An event is theirs if
     it has their id or belongs to such a search. `parquet` are files, or folders of an export, with columns
-    `user_id`, `session_id`, `search_id` or `chain_id`: exports and what was joined of them. The store is
-    rewritten last: whoever is stopped on the way can begin again.
+    `user_id`, `session_id`, `search_id` or `chain_id`: exports and what was joined of them. `models` are
+    saved re-rankers: one that holds the person's history is saved anew without it, and has another digest
+    then. The copies that a service answers with stay as they are until it is given another model; `left_in`
+    names those that hold the person. The store is rewritten last: whoever is stopped on the way can begin
+    again.
     """
     if not user:
         raise BadInput("the user must be named. Got an empty text.")
     files = list(_list_files(parquet))
+    changed = [str(path) for path in models if _forget_in_model(Path(path), user)]
     with open_store(data) as connection:
         searches, sessions = _find_theirs(connection, user)
         for file in files:
@@ -64,7 +89,8 @@ def forget_user(
         rows = {str(file): _rewrite(file, theirs) for file in files}
         shown, events = _delete_searches(connection, user, searches)
         compact(connection)
-    return Removed(shown, events, rows)
+    left = [str(path) for path in list_models(Path(data)) if _is_in_model(path, user)]
+    return Removed(shown, events, rows, tuple(changed), tuple(left))
 
 
 def prune_store(data: str | os.PathLike[str], keep_days: float, *, now: float | None = None) -> Removed:
@@ -151,6 +177,28 @@ def compact(connection: sqlite3.Connection, patience: float = PATIENCE) -> None:
                 "that is under way, then say it again."
             )
         sleep(0.05)
+
+
+# -- saved re-rankers --------------------------------------------------------------------------------
+
+
+def _forget_in_model(path: Path, user: str) -> bool:
+    """Save a re-ranker without a person's history; whether it held one."""
+    reranker = load_reranker(path)
+    if not reranker.forget(user):
+        return False
+    reranker.save(path)
+    return True
+
+
+def _is_in_model(path: Path, user: str) -> bool:
+    """Whether a copy holds a person's history; the model itself need not be loaded for that."""
+    try:
+        bundle = read_bundle(path / PARTS[1])
+        told = bundle.files.get(OWN_CLICKS)
+        return told is not None and OwnClicks.from_state(parse_json(told)).knows(user)
+    except (PlacingsError, ValueError):
+        return True  # nobody can say that it does not
 
 
 # -- parquet -----------------------------------------------------------------------------------------

@@ -52,6 +52,11 @@ def drop_models(home: Path, digests: Collection[str]) -> None:
             shutil.rmtree(found, ignore_errors=True)
 
 
+def list_models(home: Path) -> list[Path]:
+    """The copies of models in a service's data."""
+    return sorted(found for found in (home / FOLDER).glob("[!.]*") if (found / PARTS[1]).is_dir())
+
+
 def _check_size(source: Path) -> None:
     size = 0
     for found in source.rglob("*"):

@@ -20,8 +20,9 @@ from time import monotonic, time
 from typing import Any
 
 from placings.core import BadInput, PlacingsError, escape_line
+from placings.logs import OPT_OUT, OWN, PAST
 from placings.places import GarbledAnswer
-from placings.rerank import Engine, Hit, Request, Reranker
+from placings.rerank import Engine, Hit, Request, Reranker, read_time
 from placings.serve.arms import ENGINE, MODEL, Arm
 from placings.serve.circuit import Circuit
 from placings.serve.click_counts import ClickCounts
@@ -47,7 +48,6 @@ from placings.serve.service import (
 from placings.serve.settings import ServeSettings
 
 LOG = logging.getLogger("placings.serve")
-PAST = "past_clicks"
 FIRST_BYTES = 200  # of an answer that cannot be read, in the log
 UNREADABLE = (
     GarbledAnswer,
@@ -95,12 +95,16 @@ class Late(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """Who asks: ids of the caller's own choosing; `key` is what arms are dealt by."""
+    """Who asks: ids of the caller's own choosing; `key` is what arms are dealt by.
+
+    With `no_history` the person's own clicks are neither used nor kept.
+    """
 
     user: str | None = None
     session: str | None = None
     address: str = ""
     agent: str = ""
+    no_history: bool = False
 
     @property
     def key(self) -> str:
@@ -231,7 +235,10 @@ class LiveService:
         """Order the hits that the caller brings, and note what is shown."""
         check_request(request)
         with self._queued():
-            rounded = round_position(request, exact=self.settings.exact_positions)
+            told = (
+                Request({**request.context, OPT_OUT: True}, request.items) if person.no_history else request
+            )
+            rounded = round_position(told, exact=self.settings.exact_positions)
             reply, asked = await self._order(rounded, person, len(request.items), brought=True)
         return self._show(asked, reply, person, [], len(request.items))
 
@@ -325,18 +332,31 @@ class LiveService:
     ) -> tuple[Reply, Request]:
         """What to show of a request; `brought` are items of the caller's, whose faults are the caller's."""
         arm = self.settings.arms.choose(person.key)
-        asked = self._add_clicks(_add_time(request), arm)
+        asked = self._add_clicks(_add_time(request), arm, person)
         answers, reason = await self._ask_models(arm, asked, brought)
         items = [str(item.get("item_id")) for item in asked.items]
         drawn, chosen, fallback = draw(self.settings.arms, arm, answers, items, person.stretch)
         return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else ""), asked
 
-    def _add_clicks(self, request: Request, arm: Arm) -> Request:
+    def _add_clicks(self, request: Request, arm: Arm, person: Person) -> Request:
+        """The items with the clicks that the arm's model is to see, without those of the session itself."""
         name = next((each for each in arm.shows if each in self.models.clicks), None)
         if name is None:
             return request
-        counts = self.models.clicks[name]
-        items = [{PAST: float(counts.look_up(str(item.get("item_id")))), **item} for item in request.items]
+        counts, ids = self.models.clicks[name], [str(item.get("item_id")) for item in request.items]
+        told: list[dict[str, float]] = [
+            {PAST: float(counts.look_up(each, person.session))} if counts.is_of_items else {} for each in ids
+        ]
+        own = counts.look_up_own(
+            person.user,
+            ids,
+            read_time(request.context.get("time")),
+            session=person.session,
+            no_history=request.context.get(OPT_OUT),
+        )
+        if own is not None:
+            told = [{**known, OWN: count} for known, count in zip(told, own.tolist(), strict=True)]
+        items = [{**known, **item} for known, item in zip(told, request.items, strict=True)]
         return Request(request.context, items)
 
     async def _ask_models(self, arm: Arm, request: Request, brought: bool) -> tuple[dict[str, Answer], str]:
@@ -541,7 +561,8 @@ def _add_time(request: Request) -> Request:
 
 
 def _known(person: Person) -> dict[str, Any]:
-    return {} if person.session is None else {"session_id": person.session}
+    known: dict[str, Any] = {} if person.session is None else {"session_id": person.session}
+    return {**known, OPT_OUT: True} if person.no_history else known
 
 
 def _cut(reply: Reply, size: int) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 
 from placings.core import Floats
 from placings.logs import PAST
-from placings.rerank import Request, Reranker, read_time
+from placings.rerank import Request, Reranker, give_own_clicks, read_time
 
 
 def compute_features(reranker: Reranker, request: Request) -> Floats:
@@ -20,4 +20,5 @@ def compute_features(reranker: Reranker, request: Request) -> Floats:
         if reranker.clicks_:
             known = {PAST: float(reranker.clicks_.get(str(item.get("item_id")), 0)), **known}
         items.append(known)
-    return np.asarray(reranker.features_.transform_request(context, items), dtype=np.float64)
+    told = give_own_clicks(reranker.own_clicks_, context, items)
+    return np.asarray(reranker.features_.transform_request(context, told), dtype=np.float64)

@@ -64,7 +64,11 @@ class Worker:
             name: known.get(digest or "") or load_reranker(path, digest=digest)
             for name, (path, digest) in models.items()
         }
-        counts = {name: self._count(each) for name, each in rerankers.items() if each.clicks_}
+        counts = {
+            name: self._count(each)
+            for name, each in rerankers.items()
+            if each.clicks_ or each.own_clicks_ is not None
+        }
         return LiveModels(rerankers, counts)
 
     def _list_known(self) -> dict[str, Reranker]:
@@ -75,8 +79,9 @@ class Worker:
         counts = ClickCounts(
             self.store.path,
             reranker.clicks_,
-            until=reranker.clicks_until_,
+            until=_find_until(reranker),
             delay=self.settings.clicks_delay,
+            own=reranker.own_clicks_,
         )
         counts.follow(now=True)
         return counts
@@ -101,6 +106,13 @@ class Worker:
         self.monitor.name_models(
             {name: str(each.digest_) for name, each in self.live.models.rerankers.items()}
         )
+
+
+def _find_until(reranker: Reranker) -> int | None:
+    """The time of the newest search that the re-ranker learned clicks from, of all or of people's own."""
+    if reranker.clicks_until_ is not None or reranker.own_clicks_ is None:
+        return reranker.clicks_until_
+    return reranker.own_clicks_.until
 
 
 def open_served(spec: str, seconds: float) -> Engine | None:

@@ -24,7 +24,7 @@ from placings.core import (
     write_text,
 )
 from placings.features import FeatureSet
-from placings.logs import PAST, ClickLog, find_offsets
+from placings.logs import PAST, ClickLog, find_offsets, name_people
 from placings.metrics import rank_of_first_relevant
 from placings.rankers import MeanRanker
 from placings.rerank import Reranker, describe_searches, list_members, load_reranker
@@ -165,7 +165,7 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
         "bands": tell_bands(cells, ENGINE, DEFAULT, ngrams, bands, **how),
         "lengths_by_rank": collect_lengths(cells, (ENGINE, ngrams, DEFAULT), lengths),
         "slices": judge_slices(
-            cells[ENGINE], cells[DEFAULT], context, least=settings.least, **how
+            cells[ENGINE], cells[DEFAULT], {**context, **tell_people(parts)}, least=settings.least, **how
         ),
         "ngram_slices": judge_slices(
             cells[ENGINE], cells[ngrams], context, least=settings.least, **how
@@ -233,6 +233,19 @@ def judge_default(store: StudyCells, home: Path | None, context: Mapping[str, An
             return False
 
     return store.keep(DEFAULT, about, make, stands)
+
+
+def tell_people(parts: Parts) -> dict[str, AnyArray]:
+    """For each test search whether its person had clicked in training or validation before, as `person`.
+
+    It is known before the click, and says where a history of people could help at all. A log that names no
+    people, or tells no time, has no such slice.
+    """
+    if not {"user_id", "time"} <= set(parts.test.columns):
+        return {}
+    pandas = need_library("pandas", "the places study")
+    known = pandas.concat([parts.train_log, parts.valid_log])
+    return {"person": name_people(parts.test, known)[find_offsets(parts.test)[:-1]]}
 
 
 def make_default(settings: StudySettings, features: FeatureSet | None = None) -> Reranker:

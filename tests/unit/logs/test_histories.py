@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadInput
-from placings.logs.histories import add_past_clicks, count_clicks, look_up_clicks
+from placings.logs.histories import add_past_clicks, carry_clicks, count_clicks, look_up_clicks
 
 pd = pytest.importorskip("pandas")
 
@@ -94,3 +94,81 @@ def test_a_click_without_item_or_time_counts_nowhere() -> None:
 
 def test_the_examples_run() -> None:
     assert doctest.testmod(import_module("placings.logs.histories")).failed == 0
+
+
+# -- the session itself ------------------------------------------------------------------------------------
+
+
+def test_past_clicks_equal_the_slow_count_without_the_session_itself() -> None:
+    rng = np.random.default_rng(5)
+    log, asked = (
+        each.assign(session_id=rng.choice(["s", "t", "u", None], len(each)))
+        for each in (make_log(), make_log(1))
+    )
+    wins = log[log["label"] > 0]
+    slow = [
+        sum(
+            win.item_id == row.item_id and win.time < row.time and (
+                pd.isna(row.session_id) or win.session_id != row.session_id
+            )
+            for win in wins.itertuples()
+        )
+        for row in asked.itertuples()
+    ]  # fmt: skip
+    assert add_past_clicks(asked, log)["past_clicks"].tolist() == slow
+    assert add_past_clicks(asked.drop(columns="session_id"), log)["past_clicks"].sum() > sum(slow)
+
+
+def test_sessions_that_are_numbers_in_one_table_and_texts_in_the_other_are_the_same() -> None:
+    log = pd.DataFrame(
+        {"item_id": "a", "label": 1.0, "time": pd.to_datetime(["2024", "2025"]), "session_id": [7.0, None]}
+    )
+    asked = pd.DataFrame({"item_id": "a", "time": pd.to_datetime(["2026"] * 2), "session_id": ["7", "8"]})
+    assert add_past_clicks(asked, log)["past_clicks"].tolist() == [1.0, 2.0]
+
+
+def plant_leak(sessions: int = 60, items: int = 6) -> pd.DataFrame:
+    """In each session one item is clicked in the first and the third search, and not in the second.
+
+    Which item it is no other session tells: each has items of its own, in an order drawn at random.
+    """
+    rng = np.random.default_rng(3)
+    parts = []
+    for number in range(sessions):
+        wanted = int(rng.integers(items))
+        for search in range(3):
+            order = rng.permutation(items)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "search_id": f"{number}-{search}", "session_id": f"s{number}",
+                        "time": pd.Timestamp("2024-05-01") + pd.Timedelta(hours=number, minutes=search),
+                        "item_id": [f"{number}.{item}" for item in order],
+                        "position": np.arange(1, items + 1), "label": (order == wanted) * float(search != 1),
+                    }
+                )
+            )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def find_mrr(rows: pd.DataFrame, column: str) -> float:
+    """MRR of the labelled item by a column; among equals it stands in the middle."""
+    found = []
+    for _, each in rows.groupby("search_id"):
+        wanted = each.loc[each["label"] > 0, column].iloc[0]
+        above, equal = (each[column] > wanted).sum(), (each[column] == wanted).sum()
+        found.append(np.mean(1.0 / (above + np.arange(1, equal + 1))))
+    return float(np.mean(found))
+
+
+def test_a_label_carried_back_into_a_session_is_not_told_by_its_past_clicks() -> None:
+    log = plant_leak()
+    unclicked = log[log.groupby("search_id")["label"].transform("max") == 0]
+    carried = carry_clicks(log, unclicked)
+    assert carried["search_id"].nunique() == 60  # every second search has the label of the third
+    leaky = add_past_clicks(carried.drop(columns="session_id"), log)
+    assert find_mrr(leaky, "past_clicks") == 1.0  # the click of the first search gives the label away
+    clean = add_past_clicks(carried, log)
+    assert clean["past_clicks"].eq(0).all()  # each item was clicked in its own session alone
+    chance = np.mean(1.0 / np.arange(1, 7))
+    assert find_mrr(clean, "past_clicks") == pytest.approx(chance)

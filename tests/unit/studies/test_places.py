@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from placings.core.errors import BadFile, BadInput, Guess, PlacingsWarning
 from placings.logs import find_offsets
-from placings.studies.places import DEFAULT, UNGUARDED, study_places
+from placings.studies.places import DEFAULT, UNGUARDED, study_places, tell_people
 from placings.studies.places_models import (
     StudySettings,
     choose_settings,
@@ -271,6 +272,23 @@ def test_with_sessions_drawn_at_random_past_clicks_are_counted_as_of_each_search
     for row in parts.test.itertuples():
         before = (wins["item_id"] == row.item_id) & (wins["time"] < row.time)
         assert row.past_clicks == before.sum()
+
+
+@pytest.mark.parametrize("split", ["time", "session"])
+def test_test_searches_are_told_apart_by_whether_the_person_had_clicked_before(rows: Any, split: str) -> None:
+    session = pd.factorize(rows["session_id"])[0]
+    parts = cut_parts(rows.assign(user_id=session % 60), StudySettings(**TINY, split=split))
+    learned = pd.concat([parts.train_log, parts.valid_log])
+    wins = learned[learned["label"] > 0]
+    begins = parts.test.groupby("session_id")["time"].transform("min")
+    expected = [
+        "seen before" if ((wins["user_id"] == row.user_id) & (wins["time"] < begin)).any() else "never seen"
+        for row, begin in zip(parts.test.itertuples(), begins, strict=True)
+    ]
+    first = find_offsets(parts.test)[:-1]
+    assert tell_people(parts)["person"].tolist() == np.array(expected)[first].tolist()
+    nameless = replace(parts, test=parts.test.drop(columns="user_id"))
+    assert tell_people(nameless) == {}
 
 
 def test_a_re_ranker_that_was_exchanged_or_removed_is_trained_again(

@@ -47,7 +47,7 @@ MODELS = ("position", "trust", "cascade", "dbn")
 RANKERS = ("lightgbm", "linear")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
 VERSION = 1  # of the cells
-TEACHER = {"weak": 15, "strong": 600}  # judged lists that the shop's own order was learned from
+TEACHER = {"weak": 6, "strong": 300}  # judged lists that the shop's own order was learned from
 SEED_OF_TEACHER = 5000  # the teacher's log has another seed than the log itself
 DEPTH, SWAPPED = 10, 0.5  # the first ten; half of the lists hold a swapped pair
 
@@ -87,7 +87,7 @@ def draw_wishes(frame: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
         + 0.6 * (frame["rating"] - 3.0).fillna(0.0) + 0.5 * (frame["discount"] > 0)
         - 0.3 * (frame["price"] - 3.0) + 0.15 * np.log1p(frame["review_count"]) + 0.4 * charm
     ).to_numpy()  # fmt: skip
-    bar = np.quantile(liking, 0.85)
+    bar = np.quantile(liking, 0.93)
     return (rng.random(len(liking)) < 1.0 / (1.0 + np.exp(-3.0 * (liking - bar)))).astype(np.float64)
 
 

@@ -123,3 +123,20 @@ def measure_effect(weight: Floats) -> float:
     """How many unweighted clicks say as much as these, by Kish: `(Σw)² / Σw²`; 0 of none."""
     square = float(np.square(weight).sum())
     return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0
+
+
+def find_propensities(
+    rows: pd.DataFrame, source: PropensitySource | None, carried: Bools
+) -> Floats | None:
+    """The propensity of each row's label `[rows]`; None without a source."""
+    if source is None:
+        return None
+    name = SHOWN_POSITION if SHOWN_POSITION in rows else "position"
+    looks = find_looks(rows, source)
+    return weigh_carried(
+        looks, rows[name].to_numpy(dtype=np.float64), rows["label"].to_numpy(dtype=np.float64), carried
+    )
+
+
+def learn_debiased(*args: Any) -> Any:
+    raise NotImplementedError

@@ -22,6 +22,7 @@ from placings.core import (
     PART,
     BadBundle,
     BadInput,
+    Bools,
     Bundle,
     Floats,
     Ints,
@@ -55,6 +56,13 @@ from placings.logs import (
 )
 from placings.metrics import mrr
 from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
+from placings.rerank.debiasing import (
+    CARRIED,
+    PropensitySource,
+    check_source,
+    find_propensities,
+    learn_debiased,
+)
 from placings.rerank.engines import Engine
 from placings.rerank.guard import Guard, fit_guard
 from placings.rerank.requests import Focus, Hit, Request, Reranked, read_time
@@ -90,7 +98,12 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
     clicked in the log, by id), `clicks_until_` (the time of the newest search that they are of, microseconds
     since 1970), `valid_` (MRR on the validation lists of the ranker, and of each member of a
-    mean), and `lists_`, how many lists were learned from.
+    mean), `lists_`, how many lists were learned from, and `debias_`, what `propensity` did (None without it).
+
+    People click what they look at, and they look at the top. `propensity`, a curve that
+    `pg.estimate_propensity` made, or "log" for the column `propensity` of the log, weighs each click by one
+    over the probability of a look at where people saw the item; see `learn_debiased` for the weights, and
+    `weigh_carried` for labels that a later click of the session gave.
 
     >>> Reranker(features="shop", ranker="ridge")
     Reranker(features='shop', ranker='ridge')
@@ -104,6 +117,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     lists_: int
     clicks_until_: int | None
     digest_: str | None
+    debias_: dict[str, Any] | None
     _sample: Request | None
     _scorer: tuple[Ranker, Any, Scorer] | None = None  # of which ranker, as it was fitted then
 
@@ -115,6 +129,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         clicks: Mapping[str, int] | None = None,
         *,
         pool: int = 40,
+        propensity: PropensitySource | None = None,
         random_state: int = 0,
     ) -> None:
         self.features = features
@@ -122,6 +137,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self.guard = guard
         self.clicks = clicks
         self.pool = pool
+        self.propensity = propensity
         self.random_state = random_state
         ready = isinstance(ranker, Ranker) and hasattr(ranker, "n_features_in_")
         if ready and isinstance(features, FeatureSet) and features.is_fitted:
@@ -146,18 +162,25 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         else:
             held = _as_log(valid)
         known, later = see_as_model(train.rows), see_as_model(held.rows)
-        rows, others = gather_lists(known, self.pool), gather_lists(later, self.pool)
+        rows, others = (gather_lists(each, self.pool, mark=CARRIED) for each in (known, later))
+        carried = [each.pop(CARRIED).to_numpy(dtype=np.bool_) for each in (rows, others)]
         timed = "time" in known and "time" in later
         if timed:
             rows = add_past_clicks(rows, known, keep=ENGINE_POSITION in rows)
             others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
-        ranker = self._make_ranker().fit(learned, valid=data)
+        looks = [
+            find_propensities(each, self.propensity, marks)
+            for each, marks in zip((rows, others), carried, strict=True)
+        ]
+        learned, data = learned.replace(propensity=looks[0]), data.replace(propensity=looks[1])
+        ranker, debias = self._learn(learned, data, carried[0])
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
         guard = self._fit_guard(others, data, ranker.predict(data))
         self._take(features, ranker, guard, {})
+        self.debias_ = debias
         if timed and PAST in features.columns:
             self.clicks_, self.clicks_until_ = _count_all(known, later)
         self._sample = _choose_sample(others, features.columns)
@@ -177,7 +200,15 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             raise BadInput(f"guard must be True, False or a Guard. Got {self.guard!r}.")
         if not isinstance(self.pool, int) or self.pool < 2:
             raise BadInput(f"pool must be a whole number, 2 or more. Got {self.pool!r}.")
+        check_source(self.propensity)
         self._make_ranker()._check_settings()
+
+    def _learn(
+        self, train: RankingData, valid: RankingData, carried: Bools
+    ) -> tuple[Ranker, dict[str, Any] | None]:
+        if self.propensity is None:
+            return self._make_ranker().fit(train, valid=valid), None
+        return learn_debiased(self._make_ranker(), train, valid, self.propensity, carried)
 
     def _declare(self, rows: pd.DataFrame) -> FeatureSet:
         if isinstance(self.features, FeatureSet):
@@ -213,7 +244,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks
-        self.digest_ = self.clicks_until_ = None
+        self.digest_ = self.clicks_until_ = self.debias_ = None
         self._sample = None
 
     def _need_fit(self) -> None:
@@ -407,6 +438,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         facts: dict[str, Any] = {"reranker": VERSIONS[-1], "model": digest, "pool": self.pool}
         if self.clicks_until_ is not None:
             facts["clicks_until"] = self.clicks_until_
+        if self.debias_ is not None:
+            facts["debias"] = self.debias_
         return write_bundle(path / PARTS[1], facts, files)
 
 
@@ -505,6 +538,8 @@ def _restore(bundle: Bundle, ranker: Ranker) -> Reranker:
     reranker = Reranker(features, ranker, guard, clicks, pool=pool)
     until = bundle.manifest.get("clicks_until")
     reranker.clicks_until_ = until if type(until) is int else None
+    debias = bundle.manifest.get("debias")
+    reranker.debias_ = debias if isinstance(debias, dict) else None
     return reranker
 
 
@@ -589,11 +624,12 @@ def _is_pinned(model: Path, pinned: Path) -> bool:
         return False
 
 
-def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
+def gather_lists(rows: pd.DataFrame, pool: int = 40, *, mark: str | None = None) -> pd.DataFrame:
     """Searches of two items or more with a click, and those that the click of their session is carried to.
 
     Of each list the first `pool` positions are kept. A click is carried back from wherever it was made, also
-    from a list of one item or from far down.
+    from a list of one item or from far down. `mark` names a column that says of each list whether its labels
+    were carried to it.
     """
     pandas = need_library("pandas", "a re-ranker")
     frame = order_rows(rows)
@@ -607,7 +643,10 @@ def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
     wins, rest = lists[clicked], lists[~clicked]
     if not len(wins):
         raise BadInput("a re-ranker learns from clicks. Got no list of two items or more with one.")
-    return order_rows(pandas.concat([wins, carry_clicks(frame, rest)]))
+    given = carry_clicks(frame, rest)
+    if mark is not None:
+        wins, given = wins.assign(**{mark: False}), given.assign(**{mark: True})
+    return order_rows(pandas.concat([wins, given]))
 
 
 def list_requests(rows: pd.DataFrame) -> list[Request]:

@@ -45,8 +45,11 @@ from placings.rankers import MeanRanker as MeanRanker
 from placings.rankers import NeuralRanker as NeuralRanker
 from placings.rankers import OriginalOrder as OriginalOrder
 from placings.rankers import XGBoostRanker as XGBoostRanker
+from placings.rankers import doubly_robust_labels as doubly_robust_labels
+from placings.rankers import estimate_relevance as estimate_relevance
 from placings.rankers import load as load
 from placings.rankers import make_ranker as make_ranker
+from placings.rankers import weigh_clicks as weigh_clicks
 from placings.report import write_result_page as write_result_page
 from placings.rerank import Hit as Hit
 from placings.rerank import Request as Request

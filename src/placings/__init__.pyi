@@ -27,13 +27,16 @@ from placings.logs import join_logs as join_logs
 from placings.metrics import Metric as Metric
 from placings.metrics import arp as arp
 from placings.metrics import average_precision as average_precision
+from placings.metrics import clicks_ips as clicks_ips
 from placings.metrics import dcg as dcg
+from placings.metrics import dcg_ips as dcg_ips
 from placings.metrics import err as err
 from placings.metrics import hit as hit
 from placings.metrics import kendall_tau as kendall_tau
 from placings.metrics import measure as measure
 from placings.metrics import metric as metric
 from placings.metrics import mrr as mrr
+from placings.metrics import mrr_ips as mrr_ips
 from placings.metrics import ndcg as ndcg
 from placings.metrics import precision as precision
 from placings.metrics import rank_of_first_relevant as rank_of_first_relevant

@@ -24,6 +24,7 @@ from placings.core import (
     option,
 )
 from placings.data import RankingData, find_clusters
+from placings.evaluation.debiasing import all_debiased, check_propensity, say_debiased
 from placings.evaluation.scoring import (
     count_queries,
     describe_clusters,
@@ -104,6 +105,7 @@ def compare(
     )
     rules = {"empty": empty, "min_items": min_items, **options}
     wanted = name_metrics(metrics)
+    check_propensity(wanted, *folds)
     single = isinstance(data, RankingData)
     per_query, seeds = {}, {}
     for method, entries in methods.items():
@@ -130,7 +132,8 @@ def compare(
         for row, method in enumerate(per_query)
     }
     differences = _test_differences(columns, low, high, settings, codes)
-    counts = count_queries(folds, empty, min_items, options.get("relevant_from"))
+    counted = "zero" if all_debiased(wanted) else empty
+    counts = count_queries(folds, counted, min_items, options.get("relevant_from"))
     found = [
         each
         for group in find_groups(slices, folds)
@@ -145,7 +148,7 @@ def compare(
         intervals=intervals,
         differences=tuple(differences),
         counts=counts,
-        rule=say_counts(counts, per_query, folds, empty, min_items),
+        rule=say_counts(counts, per_query, folds, empty, min_items) + say_debiased(wanted, folds, options),
         notes=tuple(list_notes(settings, differences, folds, counts)),
         settings=settings,
         qids=np.concatenate([fold.qids.astype(object) for fold in folds]),
@@ -183,7 +186,15 @@ def _measure_method(
             raise BadInput(f"{method!r} must have at least one ranker or array of scores. Got an empty list.")
         where = f"the scores of {method!r}" + ("" if single else f" in fold {place}")
         measured = [
-            measure(metrics, give_scores(run, fold, where), fold.y, fold.offsets, **rules) for run in runs
+            measure(
+                metrics,
+                give_scores(run, fold, where),
+                fold.y,
+                fold.offsets,
+                propensity=fold.propensity,
+                **rules,
+            )
+            for run in runs
         ]
         parts.append({name: np.mean([each[name] for each in measured], axis=0) for name in measured[0]})
         most = max(most, len(runs))

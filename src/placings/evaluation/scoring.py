@@ -25,6 +25,7 @@ from placings.core import (
     write_json,
 )
 from placings.data import Clusters, RankingData, find_clusters, name_units
+from placings.evaluation.debiasing import all_debiased, check_propensity, say_debiased
 from placings.evaluation.slices import (
     SMALL,
     QueryGroup,
@@ -160,6 +161,9 @@ def evaluate(
     fewer than `min_items` rows is left out. If no query is left a mean is NaN, and the rule says why.
     `slices` asks for groups of queries as well (see `placings.evaluation.slices.find_groups`).
 
+    Metrics that end in `:ips` (`dcg@10:ips`) divide each click by `data.propensity`; a query without a click
+    counts as 0 there, whatever `empty` says.
+
     Queries of one user or one session are alike, and intervals that take them as independent are too narrow.
     `cluster` says what is drawn: "auto" (users where the data have a segment `user_id`, else sessions where
     they have `session_id`, else queries), a segment's name, or None or "query" for single queries.
@@ -172,15 +176,18 @@ def evaluate(
     Means over 1 of 2 queries; 1 with nothing relevant is left out (empty="drop").
     """
     wanted = name_metrics(metrics)
+    refuse_other_data(data)
+    check_propensity(wanted, data)
     scores = give_scores(ranker_or_scores, data)
     settings = {"empty": empty, "min_items": min_items}
-    values = measure(wanted, scores, data.y, data.offsets, **settings, **options)
+    values = measure(wanted, scores, data.y, data.offsets, propensity=data.propensity, **settings, **options)
     matrix = stack_columns(values)
     clusters = find_clusters(data, cluster)
     codes = None if clusters is None else clusters.codes
     resampling: dict[str, Any] = {"draws": bootstrap, "level": level, "random_state": random_state}
     low, high = bootstrap_means(matrix, clusters=codes, **resampling)
-    counts = count_queries([data], empty, min_items, options.get("relevant_from"))
+    counted = "zero" if all_debiased(wanted) else empty
+    counts = count_queries([data], counted, min_items, options.get("relevant_from"))
     asked = {"bootstrap": bootstrap, "level": level, **settings, "random_state": random_state, **options}
     asked |= describe_clusters(clusters)
     first = next(iter(values))
@@ -194,7 +201,7 @@ def evaluate(
         intervals={name: (float(low[i]), float(high[i])) for i, name in enumerate(values)},
         counts=counts,
         qids=data.qids,
-        rule=say_rule(counts, values, empty, min_items),
+        rule=say_rule(counts, values, empty, min_items) + say_debiased(wanted, [data], options),
         settings=asked,
         slices=tuple(order_worst_first(found, first, is_lower_better(first))),
         means=dict(zip(values, mean_known(matrix).tolist(), strict=True)),
@@ -338,11 +345,16 @@ def count_queries(
 def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str, min_items: int) -> str:
     """The sentence below every table: how many queries, which rule, and who was left out."""
     nothing, short = counts["nothing_relevant"], counts["too_short"]
-    if empty == "drop":
+    debiased = [name for name in values if metric(name).ips]
+    only = len(debiased) == len(values)
+    if empty == "drop" and not only:
         fate = "is left out" if nothing == 1 else "are left out"
     else:
-        fate = ("counts" if nothing == 1 else "count") + (" as 0" if empty == "zero" else " as 1")
-    parts = [f'{nothing or "none"} with nothing relevant {fate} (empty="{empty}")']
+        fate = ("counts" if nothing == 1 else "count") + (" as 1" if empty == "one" and not only else " as 0")
+    if only:
+        parts = [f"{nothing or 'none'} without a click {fate}"]
+    else:
+        parts = [f'{nothing or "none"} with nothing relevant {fate} (empty="{empty}")']
     if short or min_items != 1:
         verb = "is" if short == 1 else "are"
         parts.append(
@@ -353,6 +365,8 @@ def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str
         scored = int((~np.isnan(each)).sum())
         if scored == 0:
             text += f" {name}: no query could be scored."
+        elif name in debiased and not only:
+            text += f" {name} is over {scored:,} queries: one without a click counts as 0."
         elif scored != counts["scored"]:
             text += f" {name} is over {scored:,} queries."
     return text

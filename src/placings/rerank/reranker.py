@@ -22,7 +22,6 @@ from placings.core import (
     PART,
     BadBundle,
     BadInput,
-    Bools,
     Bundle,
     Floats,
     Ints,
@@ -56,10 +55,11 @@ from placings.logs import (
 )
 from placings.metrics import mrr
 from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
-from placings.rerank.debiasing import (
+from placings.rerank.debiased_fit import (
     CARRIED,
     PropensitySource,
     check_source,
+    describe_source,
     find_propensities,
     learn_debiased,
 )
@@ -82,6 +82,7 @@ UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
 PERSONAL = ("user_id", "session_id", "search_id")
 ENGINE_POSITION, SHOWN_POSITION = "engine_position", "shown_position"  # of a log that a service wrote
 METRICS = ("mrr", "ndcg@10")
+WATCHED = "dcg@10:ips"  # by the early stopping of clicks that are weighed: plain ones would pull them back
 ENGINE, OURS = "engine", "re-ranker"
 TOLERANCE = 1e-5  # relative and absolute, between a sample's stored scores and those of the loaded re-ranker
 
@@ -102,8 +103,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     People click what they look at, and they look at the top. `propensity`, a curve that
     `pg.estimate_propensity` made, or "log" for the column `propensity` of the log, weighs each click by one
-    over the probability of a look at where people saw the item; see `learn_debiased` for the weights, and
-    `weigh_carried` for labels that a later click of the session gave.
+    over the probability of a look at where people saw the item, and each label that a later click of the
+    session gave by how often such labels came about there. Two models are then fitted, with these weights
+    and without; the weighed one is taken unless validation shows it to be worse. A ranker that is named here
+    stops early by `dcg@10:ips`; one that is given keeps its own metric. See docs/honest_learning.md.
 
     >>> Reranker(features="shop", ranker="ridge")
     Reranker(features='shop', ranker='ridge')
@@ -170,12 +173,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
-        looks = [
-            find_propensities(each, self.propensity, marks)
-            for each, marks in zip((rows, others), carried, strict=True)
-        ]
-        learned, data = learned.replace(propensity=looks[0]), data.replace(propensity=looks[1])
-        ranker, debias = self._learn(learned, data, carried[0])
+        learned, data = (
+            each.replace(propensity=find_propensities(table, self.propensity, marks))
+            for each, table, marks in zip((learned, data), (rows, others), carried, strict=True)
+        )
+        ranker, debias = self._learn(learned, data)
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
         guard = self._fit_guard(others, data, ranker.predict(data))
@@ -203,12 +205,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         check_source(self.propensity)
         self._make_ranker()._check_settings()
 
-    def _learn(
-        self, train: RankingData, valid: RankingData, carried: Bools
-    ) -> tuple[Ranker, dict[str, Any] | None]:
+    def _learn(self, train: RankingData, valid: RankingData) -> tuple[Ranker, dict[str, Any] | None]:
         if self.propensity is None:
             return self._make_ranker().fit(train, valid=valid), None
-        return learn_debiased(self._make_ranker(), train, valid, self.propensity, carried)
+        found = learn_debiased(lambda weighed: self._make_ranker(weighed=weighed), train, valid)
+        return found.ranker, {**describe_source(self.propensity), **found.facts}
 
     def _declare(self, rows: pd.DataFrame) -> FeatureSet:
         if isinstance(self.features, FeatureSet):
@@ -216,17 +217,22 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         declared: FeatureSet = make_features(self.features, rows)
         return declared
 
-    def _make_ranker(self) -> Ranker:
+    def _make_ranker(self, *, weighed: bool = False) -> Ranker:
         if isinstance(self.ranker, Ranker):
             copy: Ranker = clone(self.ranker)
             return copy
         if not isinstance(self.ranker, str):
             raise BadInput(f"ranker must be a ranker or the name of one. Got {type(self.ranker).__name__}.")
         if self.ranker == "mean":
-            return MeanRanker(members=list_members(self.random_state))
+            members = list_members(self.random_state)
+            if weighed:
+                members = {kind: {**each, "metric": WATCHED} for kind, each in members.items()}
+            return MeanRanker(members=members)
         made = make_ranker(self.ranker)
-        known = made.get_params(deep=False)
-        made.set_params(**{name: value for name, value in self._shared_settings().items() if name in known})
+        known, shared = made.get_params(deep=False), self._shared_settings()
+        if weighed:
+            shared["metric"] = WATCHED
+        made.set_params(**{name: value for name, value in shared.items() if name in known})
         return made
 
     def _shared_settings(self) -> dict[str, Any]:
@@ -643,10 +649,10 @@ def gather_lists(rows: pd.DataFrame, pool: int = 40, *, mark: str | None = None)
     wins, rest = lists[clicked], lists[~clicked]
     if not len(wins):
         raise BadInput("a re-ranker learns from clicks. Got no list of two items or more with one.")
-    given = carry_clicks(frame, rest)
-    if mark is not None:
-        wins, given = wins.assign(**{mark: False}), given.assign(**{mark: True})
-    return order_rows(pandas.concat([wins, given]))
+    found = order_rows(pandas.concat([wins, carry_clicks(frame, rest)]))
+    if mark is None:
+        return found
+    return found.assign(**{mark: ~found["search_id"].isin(wins["search_id"].unique())})
 
 
 def list_requests(rows: pd.DataFrame) -> list[Request]:

@@ -1,4 +1,4 @@
-"""How likely each label of a log was to come about, given where people saw the item.
+"""Learning from clicks whose position had a part in them: weights by propensity, never below plain clicks.
 
 A click needs a look, and a look depends on the position: `propensity` is the probability of a look, relative
 to the first position. A label that was carried back from a later click of the session needs no look at its
@@ -7,13 +7,17 @@ own list, so it is counted otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import BadInput, Bools, Floats, Ints
+from placings.core import BadInput, Bools, Floats
+from placings.data import RankingData
+from placings.metrics import dcg
+from placings.rankers import Ranker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
 PROPENSITY, SHOWN_POSITION, CARRIED = "propensity", "shown_position", "carried"
 GROUPS = (1, 2, 3, 5, 10, 20)  # the last position of each group but the last, which has no end
 LEAST = 20  # clicks a group of positions has at least; groups with fewer are joined with the one above
+CLIP = 10.0  # as in `weigh_clicks`: no click stands for more than this many
+DEPTH = 10  # ranks that the two models are compared on
+SURE = 1.645  # standard errors: the one-sided test at 5 %
+WEIGHTED, NAIVE = "weighted", "naive"
 
 
 @runtime_checkable
@@ -45,8 +53,8 @@ def check_source(propensity: Any) -> None:
         return
     if not (isinstance(propensity, str) and propensity == "log"):
         raise BadInput(
-            'propensity must be None, a curve from pg.estimate_propensity, or "log" for the column propensity '
-            f"of the log. Got {propensity!r}."
+            'propensity must be None, a curve from pg.estimate_propensity, or "log" for the column '
+            f"propensity of the log. Got {propensity!r}."
         )
 
 
@@ -82,7 +90,7 @@ def find_looks(rows: pd.DataFrame, source: PropensitySource) -> Floats:
     return looks
 
 
-def weigh_carried(looks: Floats, position: Ints, label: Floats, carried: Bools) -> Floats:
+def weigh_carried(looks: Floats, position: Floats, label: Floats, carried: Bools) -> Floats:
     """The propensity of each row's label `[rows]`: of a click, or of one that was carried back.
 
     Of the wanted items at position r a share `a·p_r` is clicked. Others are labelled all the same, because
@@ -96,7 +104,7 @@ def weigh_carried(looks: Floats, position: Ints, label: Floats, carried: Bools) 
     without this, both together would count twice there. Without carried labels it is `looks`.
 
     >>> looks, position = np.array([1.0, 0.5] * 40), np.array([1, 2] * 40)
-    >>> carried = np.array([False] * 40 + [False, True] * 20)  # as many carried to position 2 as clicked there
+    >>> carried = np.array([False] * 40 + [False, True] * 20)  # at 2: 20 clicks, 20 carried
     >>> weigh_carried(looks, position, np.ones(80), carried)[:2].tolist()
     [1.0, 1.0]
     """
@@ -119,24 +127,74 @@ def weigh_carried(looks: Floats, position: Ints, label: Floats, carried: Bools) 
     return np.asarray(found / found.max())
 
 
-def measure_effect(weight: Floats) -> float:
-    """How many unweighted clicks say as much as these, by Kish: `(Σw)² / Σw²`; 0 of none."""
-    square = float(np.square(weight).sum())
-    return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0
-
-
-def find_propensities(
-    rows: pd.DataFrame, source: PropensitySource | None, carried: Bools
-) -> Floats | None:
-    """The propensity of each row's label `[rows]`; None without a source."""
+def find_propensities(rows: pd.DataFrame, source: PropensitySource | None, carried: Bools) -> Floats | None:
+    """The propensity of each row's label `[rows]`: `weigh_carried` of `find_looks`; None without a source."""
     if source is None:
         return None
     name = SHOWN_POSITION if SHOWN_POSITION in rows else "position"
-    looks = find_looks(rows, source)
-    return weigh_carried(
-        looks, rows[name].to_numpy(dtype=np.float64), rows["label"].to_numpy(dtype=np.float64), carried
-    )
+    position, label = (rows[each].to_numpy(dtype=np.float64) for each in (name, "label"))
+    return weigh_carried(find_looks(rows, source), position, label, carried)
 
 
-def learn_debiased(*args: Any) -> Any:
-    raise NotImplementedError
+@dataclass(frozen=True, eq=False)
+class DebiasedFit:
+    """Which of two models was taken, and why: `facts` are plain values that a bundle keeps."""
+
+    ranker: Ranker
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def learn_debiased(make: Callable[[bool], Ranker], train: RankingData, valid: RankingData) -> DebiasedFit:
+    """Learn from clicks weighed by their propensity, unless plain clicks are shown to give the better model.
+
+    `make(True)` gives a ranker for weighed clicks, `make(False)` one for plain ones; `train` and `valid` must
+    have a propensity. Both are fitted. The weighed one is taken, unless it is shown to be worse on the
+    validation lists: with `d` the difference of `Σ_clicks min(1/p, 10) / log2(1 + rank)` over the first ten
+    ranks, list by list, and lists of one session taken together, if `mean(d) + 1.645 · se(d) < 0`. That is
+    a test of models, not of propensities: where these are wrong, so is the test. Lists without a click say
+    nothing. `facts` has the verdict, the difference with its standard error, and what the weights did.
+
+    Joachims, Swaminathan and Schnabel, Unbiased learning-to-rank with biased feedback, WSDM 2017.
+    """
+    for name, data in (("train", train), ("valid", valid)):
+        if data.propensity is None:
+            raise BadInput(
+                f"{name} must have a propensity for each row. Got none. See pg.estimate_propensity."
+            )
+    weighted = make(True).fit(train, valid=valid)
+    plain = valid.replace(propensity=None)
+    naive = make(False).fit(train.replace(propensity=None), valid=plain)
+    mean, error, lists = _compare(weighted.predict(valid), naive.predict(valid), valid)
+    worse = lists > 1 and mean + SURE * error < 0.0
+    facts = {
+        "chosen": NAIVE if worse else WEIGHTED, "difference": mean, "standard_error": error, "lists": lists,
+        "metric": f"dcg@{DEPTH}:ips", **weighted.training_.get("propensity", {}),
+    }  # fmt: skip
+    return DebiasedFit(naive if worse else weighted, facts)
+
+
+def _compare(weighted: Floats, naive: Floats, valid: RankingData) -> tuple[float, float, int]:
+    """The mean difference of clicks over propensities, its standard error, and over how many lists."""
+    assert valid.propensity is not None
+    worth = np.where(valid.y > 0.0, np.minimum(1.0 / valid.propensity, CLIP), 0.0)
+    values = [dcg(scores, worth, valid.offsets, k=DEPTH, gain="linear") for scores in (weighted, naive)]
+    away = values[0] - values[1]
+    known = ~np.isnan(away)
+    away, lists = away[known], int(known.sum())
+    if not lists:
+        return 0.0, 0.0, 0
+    mean = float(away.mean())
+    sessions = valid.segments.get("session_id")
+    units = np.arange(lists) if sessions is None else sessions[valid.offsets[:-1]][known]
+    codes = np.unique(units, return_inverse=True)[1]
+    parts = np.bincount(codes, away - mean)
+    error = float(np.sqrt(np.square(parts).sum() * len(parts) / max(len(parts) - 1, 1))) / lists
+    return mean, error, lists
+
+
+def describe_source(source: PropensitySource) -> dict[str, Any]:
+    """Where propensities came from, as a bundle keeps it."""
+    if isinstance(source, str):
+        return {"source": source}
+    known = {name: getattr(source, name, None) for name in ("method", "rests_on")}
+    return {"source": "curve", **{name: value for name, value in known.items() if isinstance(value, str)}}

@@ -17,7 +17,6 @@ import numpy as np
 
 from placings.core import (
     BadInput,
-    Bools,
     Cell,
     Floats,
     Grid,
@@ -102,7 +101,8 @@ class Misfit(Shown):
              format_p(each.p_adjusted)]
             for each in self.splits
         ]  # fmt: skip
-        grid = Grid(header, [[Cell(text) for text in line] for line in lines], notes=[self.sentence])
+        rows = tuple(tuple(Cell(text) for text in line) for line in lines)
+        grid = Grid(tuple(header), rows, notes=(self.sentence,))
         return render_grid(grid, format)
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,7 +118,9 @@ class Misfit(Shown):
         numbers = ("ratio", "low", "high", "p", "p_adjusted")
         return cls(
             tuple(
-                PopularitySplit(str(each["by"]), *(math.nan if each[name] is None else each[name] for name in numbers))
+                PopularitySplit(
+                    str(each["by"]), *(math.nan if each[name] is None else each[name] for name in numbers)
+                )
                 for each in told["splits"]
             )
         )
@@ -213,9 +215,7 @@ def _compare_some(
 ) -> Comparisons:
     """Rankers compared anew on the rows of a half: both sides must hold the same items among these."""
     rows = np.flatnonzero((rates > border) == above)
-    found = compare_rankers(
-        shown.wish[rows], shown.rank[rows], adjacent=adjacent, only=shown.clicked[rows]
-    )
+    found = compare_rankers(shown.wish[rows], shown.rank[rows], adjacent=adjacent, only=shown.clicked[rows])
     return replace(found, row=rows[found.row])
 
 
@@ -315,5 +315,3 @@ def _or_one(p: float) -> float:
 def _say_p(p: float) -> str:
     shown = format_p(p)
     return shown if shown.startswith("<") else f"= {shown}"
-
-

@@ -110,14 +110,14 @@ class _Product:
         return _squash(beta[: self.ranks])[self.place], _squash(self.x @ beta[self.ranks :])
 
     def slopes(self, beta: Floats, rows: slice) -> tuple[Floats, Floats, Floats]:
-        """P `[rows]` and its derivatives by the row's rank `[rows]` and by the features `[rows, features]`."""
+        """P `[rows]`, its derivatives by the row's rank `[rows]` and by features `[rows, features]`."""
         look = _squash(beta[: self.ranks])[self.place[rows]]
         want = _squash(self.x[rows] @ beta[self.ranks :])
         p = np.clip(look * want, TINY, 1.0 - TINY)
         return p, p * (1.0 - look), (p * (1.0 - want))[:, None] * self.x[rows]
 
     def spread(self, beta: Floats, cluster: Ints) -> tuple[Floats, Floats]:
-        """The Fisher information, penalty included, and the score of each cluster `[clusters, parameters]`."""
+        """The Fisher information with the penalty, and each cluster's score `[clusters, parameters]`."""
         size, count = len(beta), int(cluster.max(initial=-1)) + 1
         hold, pushes = np.diag(self.pull), np.zeros((count, size))
         for start in range(0, len(self.place), BLOCK):

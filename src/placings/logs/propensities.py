@@ -104,8 +104,11 @@ class PropensityCurve(Shown):
         filled = np.where(np.isnan(given), np.inf, given)
         if (filled < 1.0).any():
             raise BadInput(f"positions must be 1 or more. Got {float(filled.min())!r}.")
-        found = np.exp(np.interp(np.minimum(filled, self.ranks[-1]), self.ranks, np.log(self.values)))
-        return np.clip(found, 1e-9, 1.0)
+        last = int(self.ranks[-1])
+        every = np.exp(np.interp(np.arange(1, last + 1), self.ranks, np.log(self.values)))
+        every[self.ranks - 1] = self.values  # to the bit
+        found: Floats = np.clip(every, 1e-9, 1.0)[np.minimum(filled, last).astype(np.int64) - 1]
+        return found
 
     def count_beyond(self, positions: ArrayLike) -> int:
         """How many positions are beyond the last estimated rank, or missing."""
@@ -150,8 +153,8 @@ class PropensityCurve(Shown):
                 [format_mean(value) for value in self.trust.beta],
                 [format_interval(low, high) for low, high in ends],
             ]
-        rows = [[Cell(text) for text in line] for line in zip(*columns, strict=True)]
-        return render_grid(Grid(header, rows, notes=list(self._list_notes())), format)
+        rows = tuple(tuple(Cell(text) for text in line) for line in zip(*columns, strict=True))
+        return render_grid(Grid(tuple(header), rows, notes=tuple(self._list_notes())), format)
 
     def _list_notes(self) -> list[str]:
         told = [*self.notes]
@@ -184,11 +187,10 @@ class PropensityCurve(Shown):
     def from_state(cls, state: Mapping[str, Any]) -> PropensityCurve:
         """The curve that `to_state` gave; what cannot be one is refused."""
         try:
-            arrays = {name: _read_floats(state[name]) for name in ("values", "low", "high")}
+            arrays: dict[str, Any] = {name: _read_floats(state[name]) for name in ("values", "low", "high")}
             ranks = np.asarray(state["ranks"], dtype=np.int64)
             rest: dict[str, Any] = {
-                name: kind(state[name])
-                for name, kind in (("method", str), ("rests_on", str), ("says", str))
+                name: kind(state[name]) for name, kind in (("method", str), ("rests_on", str), ("says", str))
             }
             rest |= {name: int(state[name]) for name in ("searches", "clicks")}
             rest |= {name: tuple(map(str, state.get(name, ()))) for name in ("by", "notes")}
@@ -219,11 +221,9 @@ def _give_trust(trust: AffineTrust) -> dict[str, Any]:
 
 def _take_trust(told: Mapping[str, Any]) -> AffineTrust:
     names = ("alpha", "beta", "alpha_low", "alpha_high", "beta_low", "beta_high")
-    return AffineTrust(
-        np.asarray(told["ranks"], dtype=np.int64),
-        *(_read_floats(told[name]) for name in names),
-        tuple(int(rank) for rank in told["refused"]),
-    )
+    numbers: dict[str, Any] = {name: _read_floats(told[name]) for name in names}
+    refused = tuple(int(rank) for rank in told["refused"])
+    return AffineTrust(ranks=np.asarray(told["ranks"], dtype=np.int64), refused=refused, **numbers)
 
 
 # -- estimating --------------------------------------------------------------------------------------------
@@ -289,8 +289,8 @@ def estimate_propensity(
         raise BadInput(f"by must be a list of column names. Got {by!r}.")
     if method == "randomised" and depth is None:
         raise BadInput(
-            f"method 'randomised' needs {option('depth', value=10)}: how many items at the top were shuffled. "
-            "Got none."
+            f"method 'randomised' needs {option('depth', value=10)}: how many items at the top were "
+            "shuffled. Got none."
         )
     given = log if isinstance(log, ClickLog) else ClickLog(log)
     shown = read_showings(given, tuple(by), depth)
@@ -327,18 +327,18 @@ def _choose(shown: Showings, asked: _Asked) -> tuple[str, _Asked]:
     if not _has_two_ranks(shown):
         raise BadInput(_say_fixed(shown))
     raise BadInput(
-        "nothing in the log says why items stood at different ranks: there are no swaps with their probability "
-        "and no two rankers (a column arm or model with two values). If you know that the ranks moved for "
-        "reasons that have nothing to do with what people wanted, ask for method 'all-pairs'; if the first "
-        f"ranks were shuffled, for 'randomised'. {REMEDY}"
+        "nothing in the log says why items stood at different ranks: there are no swaps with their "
+        "probability and no two rankers (a column arm or model with two values). If you know that the ranks "
+        "moved for reasons that have nothing to do with what people wanted, ask for method 'all-pairs'; if "
+        f"the first ranks were shuffled, for 'randomised'. {REMEDY}"
     )
 
 
 def _say_fixed(shown: Showings) -> str:
     what = " and ".join([*shown.by, "item"])
     return (
-        f"every {what} of the log stood at one rank only. Such a log cannot tell how often a rank is looked at "
-        f"from how good the items are that stand there, by any method. {REMEDY}"
+        f"every {what} of the log stood at one rank only. Such a log cannot tell how often a rank is looked "
+        f"at from how good the items are that stand there, by any method. {REMEDY}"
     )
 
 
@@ -384,8 +384,8 @@ def _estimate_swaps(shown: Showings, asked: _Asked) -> PropensityCurve:
     lists, swapped = shown.n_searches, len(np.unique(shown.search[moved]))
     fit = _need_ratios(fit_curve(comparisons, shown), "no swap has a click")
     says = (
-        f"{_say_span(fit.ranks)} carried by randomisation: in {swapped:,} of {lists:,} searches two neighbours "
-        f"were swapped, with a known probability."
+        f"{_say_span(fit.ranks)} carried by randomisation: in {swapped:,} of {lists:,} searches two "
+        f"neighbours were swapped, with a known probability."
     )
     return _make_curve(shown, asked, fit, "swaps", RANDOMISATION, says, comparisons)
 
@@ -406,15 +406,15 @@ def _estimate_randomised(shown: Showings, asked: _Asked) -> PropensityCurve:
     notes = (f"{short:,} lists with fewer than {depth} items are left out.",) if short else ()
     who = "as shown_probability says" if shown.chance is not None else "as you said; the log does not show it"
     says = (
-        f"{_say_span(fit.ranks)} carried by randomisation: the first {depth} of {int(whole.sum()):,} lists were "
-        f"shuffled, {who}."
+        f"{_say_span(fit.ranks)} carried by randomisation: the first {depth} of {int(whole.sum()):,} lists "
+        f"were shuffled, {who}."
     )
     curve = _make_curve(shown, asked, fit, "randomised", RANDOMISATION, says, None)
     return replace(curve, notes=(*notes, *curve.notes), clicks=int(shown.clicked[rows].sum()))
 
 
 def _fit_rates(shown: Showings, rows: Ints, depth: int) -> CurveFit:
-    """Clicks by rank, half a click more at each; all lists have the same ranks, so there is nothing to weigh."""
+    """Clicks by rank, and half a click more; all lists have the same ranks, so there is nothing to weigh."""
     clicked = rows[shown.clicked[rows]]
     clusters, line = np.unique(shown.cluster[clicked], return_inverse=True)
     counts = sum_by(line * depth + shown.rank[clicked] - 1, np.ones(len(clicked)), len(clusters) * depth)
@@ -444,8 +444,8 @@ def _estimate_pairs(shown: Showings, asked: _Asked, *, adjacent: bool) -> Propen
 def _compare_or_refuse(shown: Showings, method: str, *, adjacent: bool) -> Comparisons:
     if not shown.by:
         raise BadInput(
-            f"method {method!r} needs {option('by')}: the columns that say what was searched. The log has none "
-            "of those named."
+            f"method {method!r} needs {option('by')}: the columns that say what was searched. The log has "
+            "none of those named."
         )
     if not _has_two_ranks(shown):
         raise BadInput(_say_fixed(shown))
@@ -460,11 +460,12 @@ def _say_rankers(shown: Showings) -> str:
         named = ", ".join(shown.rankers[:3]) + (", …" if len(shown.rankers) > 3 else "")
         return (
             f"carried by a position model: {same} stood at different ranks by different rankers "
-            f"({shown.ranker_column}: {named}). Right only if which ranker answered did not depend on the search."
+            f"({shown.ranker_column}: {named}). Right only if which ranker answered did not depend on the "
+            "search."
         )
     return (
-        f"carried by a position model and by your word: {same} stood at different ranks, and the log does not "
-        "say why. Right only if it had nothing to do with what people wanted."
+        f"carried by a position model and by your word: {same} stood at different ranks, and the log does "
+        "not say why. Right only if it had nothing to do with what people wanted."
     )
 
 
@@ -490,17 +491,17 @@ def _estimate_trust(shown: Showings, asked: _Asked) -> PropensityCurve:
     )
     if len(trust.ranks) < 2:
         raise BadInput(
-            "trust cannot be told from relevance here: between ranks 1 and 2 the clicks do not rise clearly with "
-            "how popular an item is with other people. Give a longer log, or one whose searches repeat."
+            "trust cannot be told from relevance here: between ranks 1 and 2 the clicks do not rise clearly "
+            "with how popular an item is with other people. Give a longer log, or one whose searches repeat."
         )
     says = (
         f"{_say_span(trust.ranks)} {carried}; clicks taken as alpha · relevance + beta, relevance being the "
         "click rate at rank 1."
     )
     return PropensityCurve(
-        trust.ranks, np.maximum(trust.alpha, 1e-9), trust.alpha_low, trust.alpha_high, "trust", rests_on, says,
-        shown.n_searches, int(shown.clicked[comparisons.row].sum()), shown.by, asked.level, trust.refused,
-        _note_ranks(shown), trust,
+        trust.ranks, np.maximum(trust.alpha, 1e-9), trust.alpha_low, trust.alpha_high, "trust", rests_on,
+        says, shown.n_searches, int(shown.clicked[comparisons.row].sum()), shown.by, asked.level,
+        trust.refused, _note_ranks(shown), trust,
     )  # fmt: skip
 
 
@@ -525,10 +526,12 @@ def _estimate_features(shown: Showings, asked: _Asked, kind: Any) -> PropensityC
         np.unique(shown.cluster[kept], return_inverse=True)[1], kind,
     )  # fmt: skip
     error = np.sqrt(np.diag(fit.covariance))
-    values, low, high = _spread(fit.logs, error, np.full(len(error), max(fit.clusters - 1.0, 1.0)), asked.level)
+    values, low, high = _spread(
+        fit.logs, error, np.full(len(error), max(fit.clusters - 1.0, 1.0)), asked.level
+    )
     says = (
-        f"{_say_span(ranks)} identified by features only ({names}): no randomisation and no item at two ranks "
-        "stands behind it. Other features give another curve."
+        f"{_say_span(ranks)} identified by features only ({names}): no randomisation and no item at two "
+        "ranks stands behind it. Other features give another curve."
     )
     refused = tuple(int(rank) for rank in np.setdiff1d(there, ranks))
     return PropensityCurve(

@@ -26,7 +26,7 @@ class Showings:
 
     `rank` is where people saw the item, from 1; `wish` numbers what was searched together with the item (the
     same search and item have the same number); `cluster` who searched, whose rows are no independent draws.
-    `chance` is `shown_probability` and `base` the rank before a swap, where the log has them. `ranker` numbers
+    `chance` is `shown_probability` and `base` the rank before a swap, where the log has them. `rankers` are
     the values of `arm` or `model`. `source` are the rows of the log that these are.
     """
 
@@ -38,7 +38,6 @@ class Showings:
     source: Ints
     chance: Floats | None
     base: Ints | None
-    ranker: Ints | None
     rankers: tuple[str, ...]  # names, empty if no column says which ranker answered
     ranker_column: str
     unit: str  # what a cluster is
@@ -73,7 +72,7 @@ def read_showings(log: ClickLog, by: Sequence[str], depth: int | None) -> Showin
     kept = rows.iloc[source]
     known = tuple(name for name in by if name in rows)
     unit, cluster = _name_clusters(kept, search)
-    ranker_column, ranker, rankers = _find_rankers(kept)
+    ranker_column, rankers = _find_rankers(kept)
     chance, base = _find_bases(kept, rank[source].astype(np.int64), search)
     return Showings(
         rank=rank[source].astype(np.int64),
@@ -84,7 +83,6 @@ def read_showings(log: ClickLog, by: Sequence[str], depth: int | None) -> Showin
         source=source,
         chance=chance,
         base=base,
-        ranker=ranker,
         rankers=rankers,
         ranker_column=ranker_column,
         unit=unit,
@@ -123,12 +121,11 @@ def _name_clusters(rows: pd.DataFrame, search: Ints) -> tuple[str, Ints]:
     return (units[0] if units else SEARCH_ID), codes
 
 
-def _find_rankers(rows: pd.DataFrame) -> tuple[str, Ints | None, tuple[str, ...]]:
+def _find_rankers(rows: pd.DataFrame) -> tuple[str, tuple[str, ...]]:
     for name in RANKERS:
         if name in rows and rows[name].nunique() > 1:
-            codes = _number(rows[name].to_numpy())
-            return name, codes, tuple(sorted(map(str, rows[name].dropna().unique())))
-    return "", None, ()
+            return name, tuple(sorted(map(str, rows[name].dropna().unique())))
+    return "", ()
 
 
 def _find_bases(rows: pd.DataFrame, rank: Ints, search: Ints) -> tuple[Floats | None, Ints | None]:
@@ -138,11 +135,12 @@ def _find_bases(rows: pd.DataFrame, rank: Ints, search: Ints) -> tuple[Floats | 
     chance = rows[SHOWN_PROBABILITY].to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isnan(chance) & ~((chance > 0.0) & (chance <= 1.0)))
     if len(wrong):
-        raise BadInput(f"{SHOWN_PROBABILITY} must be above 0 and at most 1. Got {chance[wrong[0]]!r}.")
+        raise BadInput(f"{SHOWN_PROBABILITY} must be above 0 and at most 1. Got {float(chance[wrong[0]])!r}.")
     if SWAPPED not in rows:
         return chance, None
     upper = rows[SWAPPED].to_numpy(dtype=np.float64, na_value=0.0)
-    base = rank + (rank == upper).astype(np.int64) - ((rank == upper + 1) & (upper > 0)).astype(np.int64)
+    down, up = rank == upper, (rank == upper + 1) & (upper > 0)
+    base: Ints = np.where(down, rank + 1, np.where(up, rank - 1, rank))
     return chance, base
 
 

@@ -1,4 +1,4 @@
-"""How people click on a list: by position, from the top down, until satisfied, or trusting the top; with noise.
+"""How people click on a list: by position, from the top down, until satisfied, or trusting; with noise.
 
 Relevance is a number from 0 to 1 for each item. An item that was looked at is clicked with a probability
 between `noise` (relevance 0) and `certainty` (relevance 1). What is known of a model by construction, the

@@ -51,6 +51,7 @@ bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (defau
 	$(BIN)/python benchmarks/round_trips.py
 	$(BIN)/python benchmarks/places_engine.py
 	$(BIN)/python benchmarks/places_gain.py
+	$(BIN)/python benchmarks/honest_learning.py
 	$(BIN)/python benchmarks/real_places.py
 	$(BIN)/python benchmarks/input_norm.py
 	$(BIN)/python benchmarks/transforms.py

@@ -15,8 +15,9 @@ models, on which it does not.
 On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (`Reranker` with
 propensities, true ones or those estimated from the swaps), *bare* (the weights of the true ones without the
 re-ranker's safeguard) and an *oracle* (labels are what was wanted, in all lists, clicked or not). All are
-judged on other lists by what was wanted. For clicks that follow no position model the "true" propensity is
-the mean probability of a look at each position. Cells are kept in `--out`, so that a stopped run goes on.
+judged on other lists by what was wanted. A true propensity is the click model's own probability of a look at
+that row, given what stands above; an estimated one knows the position alone. Cells are kept
+in `--out`, so that a stopped run goes on.
 
 Needs `$PLACINGS_DATA/places` (default ../shared/data) for the places; without it there is the shop alone.
 """
@@ -166,19 +167,15 @@ def draw_clicks(shown: pd.DataFrame, model: Any, rng: np.random.Generator) -> pd
     return log[~(log["time"] > log["session_id"].map(done))].reset_index(drop=True)
 
 
-def find_true_propensity(shown: pd.DataFrame, model: Any, most: int = 40) -> np.ndarray:
-    """The mean probability of a look at each position, over that at the first `[most]`."""
-    if isinstance(model, PositionBased) or hasattr(model, "trust"):
-        return np.asarray(model.examination(most))
+def find_true_propensity(shown: pd.DataFrame, model: Any) -> np.ndarray:
+    """The probability of a look at each row `[rows]`, given all that stands above it, by the model itself."""
     offsets, wanted = find_offsets(shown), shown["wanted"].to_numpy()
-    looks, counts = np.zeros(most), np.zeros(most)
-    for start, stop in pairwise(offsets.tolist()):
-        seen = model.examination(stop - start, wanted[start:stop])[:most]
-        looks[: len(seen)] += seen
-        counts[: len(seen)] += 1
-    known = counts > 0
-    found = np.where(known, looks / np.maximum(counts, 1), np.nan)
-    return np.asarray(pd.Series(found / found[0]).ffill().to_numpy())
+    if isinstance(model, PositionBased | TrustBias):
+        return np.asarray(model.examination(int(shown["position"].max())))[shown["position"].to_numpy() - 1]
+    parts = [
+        model.examination(stop - start, wanted[start:stop]) for start, stop in pairwise(offsets.tolist())
+    ]
+    return np.maximum(np.concatenate(parts), 1e-6)
 
 
 # -- learning ----------------------------------------------------------------------------------------
@@ -302,15 +299,16 @@ def judge_log(
         shown = shown[shown["session_id"].isin(sessions.iloc[: round(share * len(sessions))])]
         shown = shown.reset_index(drop=True)
     log = draw_clicks(shown, model, np.random.default_rng([world.seed, 11]))
+    log["look"] = find_true_propensity(log, model)
+    looked = log.groupby("position")["look"].mean().reindex(range(1, DEPTH + 1))
     known, told = keep_lists(hide_service(log), "label"), keep_lists(hide_service(log), "wanted")
-    features = declare_features(world.name, known).fit(known)
+    features = declare_features(world.name, known.drop(columns="look")).fit(known)
     oracle = features.to_ranking(told, "wanted")
     test = features.to_ranking(keep_lists(hide_service(judged), "wanted"), "wanted")
     curve = estimate_propensity(log, "swaps")
-    position = known["shown_position"].to_numpy()
     sources = {
-        "true": find_true_propensity(shown, model)[position - 1],
-        "estimated": let_fall(curve).at(position),
+        "true": known["look"].to_numpy(),
+        "estimated": let_fall(curve).at(known["shown_position"].to_numpy()),
     }
     sessions = known["session_id"].drop_duplicates().to_numpy()
     held = set(np.random.default_rng([world.seed, 13]).permutation(sessions)[: len(sessions) // 5])
@@ -330,8 +328,8 @@ def judge_log(
             found[f"{kind} {name}"] = fit.facts
         found[kind] = {name: judge_scores(each, test) for name, each in scores.items()}
     counts = {"lists": log["search_id"].nunique(), "clicked": clicked.n_queries, "judged": test.n_queries}
-    first = np.arange(1, DEPTH + 1)
-    looks = {"true": find_true_propensity(shown, model)[:DEPTH], "estimated": let_fall(curve).at(first)}
+    looks = {"true": looked / looked.iloc[0], "estimated": let_fall(curve).at(np.arange(1, DEPTH + 1))}
+    counts["misfit"] = None if curve.misfit is None else bool(curve.misfit.flagged)
     return {**found, **counts, "looks": {name: list(map(float, each)) for name, each in looks.items()}}
 
 

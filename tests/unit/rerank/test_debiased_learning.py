@@ -1,4 +1,4 @@
-"""A re-ranker that knows how people look: weights where people saw the item, and plain clicks where they win."""
+"""A re-ranker that knows how people look: weights by where an item was seen, plain clicks where they win."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_is_no_source_of_propensities_is_refused_before_anything_is_read(wr
 
 
 def make_lists(count: int, seed: int, p: float = 0.1) -> RankingData:
-    """Two items, the engine's first one above; three of five people want the second, one in ten looks there."""
+    """Two items, the engine's first one above; three of five want the second, one in ten looks there."""
     rng = np.random.default_rng(seed)
     wants_second = rng.random(count) < 0.6
     clicked = np.where(wants_second, rng.random(count) < p, True)

@@ -19,6 +19,7 @@ from placings.core.errors import BadInput, MissingExtra
 from placings.data.ranking import RankingData
 from placings.metrics import ndcg
 from placings.rankers.cat import CatBoostRanker, list_pairs
+from placings.rankers.click_weights import weigh_clicks
 from placings.simulate.rankings import make_ranking
 
 catboost = pytest.importorskip("catboost")
@@ -115,11 +116,21 @@ def test_one_relevant_row_a_query_needs_weights_of_queries_only() -> None:
     np.testing.assert_array_equal(make().fit(items).predict(VALID), make().fit(queries).predict(VALID))
 
 
-@pytest.mark.parametrize("loss", ["QueryRMSE", "QuerySoftMax", "PairLogit", "PairLogitPairwise"])
+@pytest.mark.parametrize("loss", ["QueryRMSE", "PairLogit"])
 def test_weights_of_items_that_differ_by_nothing_change_nothing(loss: str) -> None:
     almost = TRAIN.replace(weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
     plain = make(loss=loss).fit(TRAIN).predict(VALID)
     np.testing.assert_allclose(make(loss=loss).fit(almost).predict(VALID), plain, rtol=1e-4, atol=1e-4)
+
+
+def test_a_propensity_multiplies_the_labels_of_a_softmax_which_takes_no_weights_of_items() -> None:
+    propensity = np.random.default_rng(1).uniform(0.2, 1.0, TRAIN.n_rows)
+    weights = weigh_clicks(TRAIN.y, propensity).weights
+    found = make(loss="QuerySoftMax").fit(TRAIN.replace(propensity=propensity))
+    by_hand = make(loss="QuerySoftMax").fit(TRAIN.replace(y=TRAIN.y * weights))
+    np.testing.assert_array_equal(found.predict(VALID), by_hand.predict(VALID))
+    with pytest.raises(BadInput, match="CatBoost's QuerySoftMax takes one weight for each query"):
+        make(loss="QuerySoftMax").fit(TRAIN.replace(weight=weights))
 
 
 def test_pairs_are_listed_with_the_weight_of_their_better_row() -> None:

@@ -177,8 +177,8 @@ def test_our_gradients_grow_the_trees_of_lightgbms_own(level: int | None, params
 
 def test_coded_labels_keep_their_gains_under_our_gradients() -> None:
     almost = TRAIN.replace(y=TRAIN.y / 2.0, weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
-    native = make(rounds=1).fit(almost.replace(weight=None)).predict(VALID)
-    np.testing.assert_allclose(make(rounds=1).fit(almost).predict(VALID), native, rtol=1e-4, atol=1e-4)
+    native = make(rounds=2, leaves=4).fit(almost.replace(weight=None)).predict(VALID)
+    np.testing.assert_allclose(make(rounds=2, leaves=4).fit(almost).predict(VALID), native, rtol=1e-4, atol=1e-4)
 
 
 def test_the_weight_of_a_row_that_is_never_the_better_one_says_nothing() -> None:
@@ -390,7 +390,7 @@ def test_no_truncation_reaches_lightgbm_which_would_end_the_process() -> None:
     ],
 )
 def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) -> None:
-    text = make(rounds=1).fit(TRAIN)._give_weights()["model.txt"]
+    text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
     head, _, body = text.partition(b"Tree=0")
     assert b"tree_sizes=" in head
     changed = text.replace(old, new, 1)
@@ -402,7 +402,7 @@ def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) ->
 
 
 def test_no_damage_reaches_lightgbm_which_would_end_the_process() -> None:
-    text = make(rounds=1).fit(TRAIN)._give_weights()["model.txt"]
+    text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(300):

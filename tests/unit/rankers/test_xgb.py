@@ -148,7 +148,9 @@ def test_weights_are_per_query() -> None:
         ({"params": {"objective": "reg:squarederror"}}, "the objective reg:squarederror"),
         ({"params": {"lambdarank_unbiased": True}}, "lambdarank_unbiased"),
     ):
-        with pytest.raises(BadInput, match=f"XGBoost with {what} takes one weight for each query, but rows of query"):
+        with pytest.raises(
+            BadInput, match=f"XGBoost with {what} takes one weight for each query, but rows of query"
+        ):
             make(**settings).fit(map_like)
 
 

@@ -439,7 +439,7 @@ class LightGBMRanker(TreeRanker):
     def _choose_weights(
         self, train: RankingData, labels: Floats, params: Mapping[str, Any]
     ) -> tuple[AnyArray | None, LambdaGradients | CrossEntropyGradients | None]:
-        """The weights `[rows]` that LightGBM is given, and gradients in place of its own where it needs any."""
+        """The weights `[rows]` that LightGBM is given, and gradients in place of its own if needed."""
         if not differ_within(train) or (train.propensity is None and are_classes(train)):
             return train.weight, None
         weight, threads = np.asarray(train.weight, dtype=np.float64), as_threads(self.n_jobs)

@@ -130,7 +130,7 @@ def _make_iterator(
 def choose_weights(
     train: RankingData, labels: Floats, params: Mapping[str, Any], threads: int
 ) -> tuple[Floats | None, LambdaGradients | None]:
-    """The weights `[queries]` that XGBoost is given, and gradients in place of its own where it needs any."""
+    """The weights `[queries]` that XGBoost is given, and gradients in place of its own if needed."""
     unbiased = _is_on(params, "lambdarank_unbiased", False)
     if unbiased and train.propensity is not None:
         raise BadInput(

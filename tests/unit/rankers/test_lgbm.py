@@ -42,7 +42,7 @@ def train_directly(data: RankingData = TRAIN, **params: Any) -> Any:
     return lightgbm.train({**NATIVE, "force_row_wise": True, **params}, dataset, 12)
 
 
-WEIGHTS = "a weight scales a row's gradient; the same row twice is also a pair with itself"
+WEIGHTS = "a pair weighs what its better row does; the same row twice makes more pairs"
 
 
 @pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries

@@ -128,11 +128,11 @@ def approx_ndcg_loss(
     and the fewer items below k feel a pull.
 
     `scores` is [query, item] (or [draws, query, item]), `labels` and `mask` are [query, item]; `weights` is
-    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an item
-    multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead. Tied scores
-    share their ranks. A query with nothing relevant is 0. A score that is not finite makes its query NaN.
-    `rows`, the most items with gain of any query, saves a GPU the wait for counting them; a query that has
-    more becomes NaN. The gradient is exact; a gradient of the gradient is not available.
+    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an
+    item multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead.
+    Tied scores share their ranks. A query with nothing relevant is 0. A score that is not finite makes its
+    query NaN. `rows`, the most items with gain of any query, saves a GPU the wait for counting them; a
+    query that has more becomes NaN. The gradient is exact; a gradient of the gradient is not available.
 
     >>> approx_ndcg_loss(torch.tensor([[1.0, 1.0]]), torch.tensor([[1, 0]]))  # both at rank 1.5
     tensor([-0.7565])
@@ -180,9 +180,10 @@ def approx_mrr_loss(
     Ranks and the cutoff are those of `approx_ndcg_loss`.
 
     `scores` is [query, item] (or [draws, query, item]), `labels` and `mask` are [query, item]; `weights` is
-    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an item
-    multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead. Tied scores
-    share their ranks. A query with nothing relevant is 0. A score that is not finite makes its query NaN.
+    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an
+    item multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead.
+    Tied scores share their ranks. A query with nothing relevant is 0. A score that is not finite makes its
+    query NaN.
 
     >>> approx_mrr_loss(torch.tensor([[1.0, 1.0]]), torch.tensor([[1, 0]]))  # rank 1.5
     tensor([-0.6667])
@@ -233,9 +234,10 @@ def neural_ndcg_loss(
     `((n + 1 − 2r) · s_i − Σ_j |s_i − s_j|) / temperature` and G the gain over the ideal DCG@k.
 
     `scores` is [query, item] (or [draws, query, item]), `labels` and `mask` are [query, item]; `weights` is
-    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an item
-    multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead. Tied scores
-    share their places. A query with nothing relevant is 0. A score that is not finite makes its query NaN.
+    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an
+    item multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead.
+    Tied scores share their places. A query with nothing relevant is 0. A score that is not finite makes its
+    query NaN.
 
     >>> neural_ndcg_loss(torch.tensor([[1.0, 1.0]]), torch.tensor([[1, 0]]))  # ½ + ½/log2(3)
     tensor([-0.8155])

@@ -73,10 +73,11 @@ class CatBoostRanker(TreeRanker):
 
     NaN is missing, below all values (CatBoost's `nan_mode`); an absent value of CSR is 0.
 
-    `sample_weight` weighs items: the errors of rows with "QueryRMSE", the pairs of a better row with "PairLogit"
-    and "PairLogitPairwise" (which are then listed, 20 million at most). YetiRank knows weights of queries only:
-    it takes weights where one of queries gives each pair that of its better row, such as one click for each list,
-    and refuses others. A propensity multiplies the labels of "QueryRMSE" and "QuerySoftMax" instead.
+    `sample_weight` weighs items: the errors of rows with "QueryRMSE", the pairs of a better row with
+    "PairLogit" and "PairLogitPairwise" (which are then listed, 20 million at most). YetiRank knows weights
+    of queries only: it takes weights where one of queries gives each pair that of its better row, such as
+    one click for each list, and refuses others. A propensity multiplies the labels of "QueryRMSE" and
+    "QuerySoftMax" instead.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data
@@ -276,7 +277,7 @@ class _Keeper:
 
 
 def choose_weights(train: RankingData, loss: str) -> dict[str, Any]:
-    """What a Pool is given so that items weigh what they should with this loss; refused where none will do."""
+    """What a Pool is given so that items weigh what they should; refused where this loss takes nothing."""
     if train.weight is None:
         return {}
     if not differ_within(train):
@@ -304,7 +305,7 @@ def list_pairs(train: RankingData) -> dict[str, Any]:
     total = int(pairs.lower.sum())
     if total > MOST_PAIRS:
         raise BadInput(
-            f"CatBoost must be told every pair and its weight, {MOST_PAIRS:,} at most. These data have {total:,}. "
+            f"CatBoost must be told every pair and its weight, {MOST_PAIRS:,} at most. These have {total:,}. "
             f"Use {setting('loss', 'QueryRMSE')}, or LightGBM."
         )
     better = np.repeat(np.arange(train.n_rows), pairs.lower)

@@ -1,4 +1,4 @@
-"""Labels that rest on clicks where these can be trusted, and on a model of relevance where they are clipped."""
+"""Labels that rest on clicks, and on a model of relevance where clicks are clipped."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def doubly_robust_labels(
     guess and the position let expect. Its expectation is the relevance if nothing is clipped and the
     propensities are right, or if the guess is right.
 
-    `clicks` c (above 0: clicked), `propensity` p in (0, 1] and `relevance` r̂ in [0, 1] are `[rows]`. `exposure`
-    e in (0, 1] is the mean propensity of the row's item over the positions at which it could have been shown;
-    by default p itself. Then the label is `w·c + (1 − w·p)·r̂`, never negative: c/p where nothing is clipped,
-    so the guess only fills in what clipping cuts away. With an exposure of its own a label may be negative.
+    `clicks` c (above 0: clicked), `propensity` p in (0, 1] and `relevance` r̂ in [0, 1] are `[rows]`.
+    `exposure` e in (0, 1] is the mean propensity of the row's item over the positions at which it could
+    have been shown; by default p itself. Then the label is `w·c + (1 − w·p)·r̂`, never negative: c/p where
+    nothing is clipped, so the guess only fills in what clipping cuts away. With an exposure of its own a
+    label may be negative.
 
-    For losses that are linear in the labels: ridge and softmax. A label above 1 is an estimate, no grade: with
-    losses of pairs or gains it would mean something else.
+    For losses that are linear in the labels: ridge and softmax. A label above 1 is an estimate, no grade:
+    with losses of pairs or gains it would mean something else.
 
     >>> doubly_robust_labels([1, 0, 1, 0], [0.5, 0.5, 0.05, 0.05], [0.3, 0.3, 0.3, 0.3], clip=10.0)
     array([ 2.  ,  0.  , 10.15,  0.15])
@@ -65,7 +66,8 @@ def estimate_relevance(
     """Each row's probability of a click if it is looked at, by a model that has not seen the row's query.
 
     Queries are shared out over `folds`. For each, `regressor` is fitted on the others' rows, with target
-    `c/p`, which has no bias, and weight p, for the fewer look the noisier it is. Predictions are cut to [0, 1].
+    `c/p`, which has no bias, and weight p, for the fewer look the noisier it is. Predictions are cut to [0,
+    1].
 
     `data` must have a propensity; a label above 0 is a click. `regressor` is any of scikit-learn that takes
     `sample_weight`; by default boosted trees that know NaN. Sparse features are made dense.

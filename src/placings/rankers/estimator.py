@@ -41,9 +41,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     above 10,000 rows that is refused. `valid`, a RankingData or `(X, y, qid)`, is what early stopping
     watches. `predict(X)` gives one score a row, in row order.
 
-    A row of a RankingData weighs what its `weight` says, as an item: a pair weighs what its better row does. A
-    `propensity` of the training data weighs clicks by one over it (`weigh_clicks`), times `weight` if there is one;
-    where rows have squared errors it multiplies their labels.
+    A row of a RankingData weighs what its `weight` says, as an item: a pair weighs what its better row
+    does. A `propensity` of the training data weighs clicks by one over it (`weigh_clicks`), times `weight`
+    if there is one; where rows have squared errors it multiplies their labels.
 
     After `fit`: `n_features_in_`, `feature_names_` (a name for each column), `coverage_` (the share of
     training rows in which each feature is there and not zero), `training_` (rows, queries; with a propensity
@@ -104,7 +104,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _weighs_labels(self) -> bool:
         """Whether a click is weighed in its label: where the loss is the square of a row's error.
 
-        A mean of errors that are weighed by 1/p is drawn to clicked rows; that of labels y/p is the relevance.
+        A mean of errors that are weighed by 1/p is drawn to clicked rows; that of labels y/p is the
+        relevance.
         """
         return False
 

@@ -21,7 +21,7 @@ def differ_within(data: RankingData) -> bool:
 
 
 def weigh_queries(data: RankingData) -> Floats | None:
-    """One weight for each query `[queries]` that gives every pair the weight of its better row, if there is one.
+    """One weight for each query `[queries]` that gives every pair the weight of its better row, or None.
 
     A row is the better one of some pair if its label is above the lowest of its query. None if two such rows
     of one query weigh differently: then no weight of queries will do. A query without pairs gets the weight
@@ -65,7 +65,7 @@ def are_classes(data: RankingData) -> bool:
 
 
 def find_better(data: RankingData) -> Bools:
-    """Which rows are the better one of some pair of their query, bool `[rows]`; every query must have a row."""
+    """Which rows are the better one of a pair of their query `[rows]`; every query must have a row."""
     lowest = np.minimum.reduceat(data.y, data.offsets[:-1])
     return np.asarray(data.y > np.repeat(lowest, data.sizes))
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ ROWS_A_CHUNK = 20_000  # queries are handed to threads in lots of about this man
 class LambdaRules:
     """How a library turns a pair into a gradient; the defaults are LightGBM's.
 
-    - `depth`: pairs have one of their rows among so many of highest score; gains are over the ideal DCG there;
+    - `depth`: a pair has a row among so many of highest score; gains are over the ideal DCG there;
     - `sigmoid`: the slope of `σ(sigmoid · (s_i − s_j))`;
     - `swap`: a pair counts by the NDCG that swapping it would change, or all pairs alike;
     - `by_distance`: that is divided by `0.01 + |s_i − s_j|`, unless all scores of the query are equal;
     - `by_total`: gradients of a query with sum S are multiplied by `log2(1 + S) / S`;
-    - `curvature`, `least`: what `σ(1 − σ)`, and no less than `least`, is multiplied by for the second derivative.
+    - `curvature`, `least`: the second derivative is `curvature · max(σ(1 − σ), least)`, times the rest.
     """
 
     depth: int = 30
@@ -50,10 +51,11 @@ class LambdaGradients:
 
     is taken from the gradient of i and added to that of j; `rules` say what else a library does. What a
     library derives from the sum of a query's gradients is derived from the sum without weights: so a weight
-    that is the same for all items of a query multiplies its gradients, as the libraries' weights of queries do.
+    that is the same for all items of a query multiplies its gradients, as the libraries' weights of queries
+    do.
 
-    `labels`, `gains` and `weight` are `[rows]`, `offsets` `[queries + 1]`. Tied scores are ranked by the order
-    of rows. A query without a pair has zeros.
+    `labels`, `gains` and `weight` are `[rows]`, `offsets` `[queries + 1]`. Tied scores are ranked by the
+    order of rows. A query without a pair has zeros.
 
     >>> one = LambdaGradients(
     ...     np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 3.0]), np.array([0, 2]),
@@ -132,7 +134,7 @@ def run_in_lots(work: Callable[[int, int], Any], offsets: Ints, threads: int) ->
     lots = max(1, round(int(offsets[-1]) / ROWS_A_CHUNK))
     aims = np.linspace(0, offsets[-1], lots + 1)[1:-1]
     borders = np.unique(np.concatenate([[0], np.searchsorted(offsets, aims), [len(offsets) - 1]])).tolist()
-    spans = list(zip(borders[:-1], borders[1:], strict=True))
+    spans = list(pairwise(borders))
     for _ in map_in_order(lambda span: work(*span), spans, threads=1 if len(spans) == 1 else threads):
         pass
 

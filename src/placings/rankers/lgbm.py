@@ -201,11 +201,12 @@ class LightGBMRanker(TreeRanker):
     with exactly that gain (lambdarank; rank_xendcg takes any whole number, and fractions are refused).
     lambdarank refuses queries of more than 10,000 rows. NaN is missing; in CSR an absent value is 0.
 
-    `sample_weight` weighs items. Where it is one number for each query, it is LightGBM's own; where one weight
-    of queries gives each pair the weight of its better row, LightGBM is given that. Otherwise the gradients are
-    placings' own, by LightGBM's formulas with each pair (or share of the target) times its item's weight.
-    Weights that only tell relevant rows from others, by the same factor in each query (`positive_weight`), scale
-    the gradients of rows, as LightGBM has it. A propensity of the data takes the place of `debias`.
+    `sample_weight` weighs items. Where it is one number for each query, it is LightGBM's own; where one
+    weight of queries gives each pair the weight of its better row, LightGBM is given that. Otherwise the
+    gradients are placings' own, by LightGBM's formulas with each pair (or share of the target) times its
+    item's weight. Weights that only tell relevant rows from others, by the same factor in each query
+    (`positive_weight`), scale the gradients of rows, as LightGBM has it. A propensity of the data takes the
+    place of `debias`.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data
@@ -324,8 +325,9 @@ class LightGBMRanker(TreeRanker):
         ranking = _is_ranking(params)
         weight, gradients = self._choose_weights(train, labels, params) if ranking else (train.weight, None)
         position = train.position if self.debias and ranking and train.propensity is None else None
-        if gradients is not None:
-            position = _drop_positions(position)
+        if gradients is not None and position is not None:
+            position = None
+            _say_unused()
         categorical = pop_param(params, lightgbm.basic._ConfigAliases.get("categorical_feature"), "auto")
         silent = {"verbosity": -1}
         dataset = lightgbm.Dataset(
@@ -437,7 +439,7 @@ class LightGBMRanker(TreeRanker):
     def _choose_weights(
         self, train: RankingData, labels: Floats, params: Mapping[str, Any]
     ) -> tuple[AnyArray | None, LambdaGradients | CrossEntropyGradients | None]:
-        """What LightGBM is given as weights `[rows]`, and the gradients that stand in for its own, if any must."""
+        """The weights `[rows]` that LightGBM is given, and gradients in place of its own if needed."""
         if not differ_within(train) or (train.propensity is None and are_classes(train)):
             return train.weight, None
         weight, threads = np.asarray(train.weight, dtype=np.float64), as_threads(self.n_jobs)
@@ -457,7 +459,9 @@ class LightGBMRanker(TreeRanker):
             by_distance=bool(params.get("lambdarank_norm", True)),
             by_total=bool(params.get("lambdarank_norm", True)),
         )
-        return None, LambdaGradients(labels, _find_gains(labels, params), weight, train.offsets, rules, threads)
+        return None, LambdaGradients(
+            labels, _find_gains(labels, params), weight, train.offsets, rules, threads
+        )
 
     # -- using -------------------------------------------------------------------------------------
 
@@ -512,19 +516,20 @@ def _find_gains(labels: Floats, params: Mapping[str, Any]) -> Floats:
     table = np.array([float(each) for each in (told.split(",") if isinstance(told, str) else told)])
     codes = labels.astype(np.int64)
     if codes.max(initial=0) >= len(table):
-        raise BadInput(f"label_gain must have a gain for each label up to {codes.max()}. Got {len(table)} gains.")
+        raise BadInput(
+            f"label_gain must have a gain for each label up to {codes.max()}. Got {len(table)} gains."
+        )
     return table[codes]
 
 
-def _drop_positions(position: AnyArray | None) -> None:
+def _say_unused() -> None:
     """Say that positions are not used beside weights that differ within a query."""
-    if position is not None:
-        warnings.warn(
-            "LightGBM corrects for positions only with its own gradients, and weights that differ within a query "
-            "need ours, so positions are not used. Pass debias=False, or weigh clicks by data.propensity.",
-            PlacingsWarning,
-            stacklevel=5,
-        )
+    warnings.warn(
+        "LightGBM corrects for positions in its own gradients only, and weights that differ within a "
+        "query need ours, so positions are not used. Pass debias=False, or data with a propensity.",
+        PlacingsWarning,
+        stacklevel=4,
+    )
 
 
 def _list_params(lightgbm: Any) -> tuple[str, ...]:

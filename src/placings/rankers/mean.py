@@ -21,9 +21,10 @@ SEPARATOR = "-"  # between a member's name and its file's
 class MeanRanker(Ranker):
     """Scores that are the mean of several rankers', each divided by how far its own lie apart in a list.
 
-    `members` are names of rankers with their settings; `random_state` is that of members which name none. All
-    learn from the same data, with its weights and propensity; the deviation of their scores within a list is
-    measured on `valid` if it is given. After `fit`: `members_`, the fitted rankers by name, `scales_`, and `seconds_` that each took.
+    `members` are names of rankers with their settings; `random_state` is that of members which name none.
+    All learn from the same data, with its weights and propensity; the deviation of their scores within a
+    list is measured on `valid` if it is given. After `fit`: `members_`, the fitted rankers by name,
+    `scales_`, and `seconds_` that each took.
 
     >>> MeanRanker(members={"lightgbm": {"rounds": 50}, "ridge": {}})
     MeanRanker(members={'lightgbm': {'rounds': 50}, 'ridge': {}})

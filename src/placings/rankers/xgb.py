@@ -130,7 +130,7 @@ def _make_iterator(
 def choose_weights(
     train: RankingData, labels: Floats, params: Mapping[str, Any], threads: int
 ) -> tuple[Floats | None, LambdaGradients | None]:
-    """What XGBoost is given as weights `[queries]`, and the gradients that stand in for its own, if any must."""
+    """The weights `[queries]` that XGBoost is given, and gradients in place of its own if needed."""
     unbiased = _is_on(params, "lambdarank_unbiased", False)
     if unbiased and train.propensity is not None:
         raise BadInput(
@@ -153,7 +153,7 @@ def choose_weights(
         if wrong:
             raise BadInput(
                 f"XGBoost with {what} takes one weight for each query, but rows of query "
-                f"{name_uneven(train)!r} have several. Use rank:ndcg or rank:pairwise with pairs of the topk method."
+                f"{name_uneven(train)!r} have several. Use rank:ndcg or rank:pairwise with topk pairs."
             )
     return None, make_gradients(train, labels, params, threads)
 
@@ -223,15 +223,15 @@ class XGBoostRanker(TreeRanker):
     - `verbose`: a progress bar, on a terminal.
 
     Labels are grades with gain `2^y − 1`. Fractions and grades above 31, which XGBoost refuses, become
-    their exact gains with `rank:ndcg`; `rank:map` takes 0 and 1 only. NaN is missing and
-    an absent value of CSR is 0, as everywhere in placings; XGBoost itself would take the latter for missing,
-    so sparse data are made dense 128 MB at a time (and beyond the first 128 MB the bins differ from dense
-    data's within the error of XGBoost's sketch). Positions are used with `params={"lambdarank_unbiased": True}`.
+    their exact gains with `rank:ndcg`; `rank:map` takes 0 and 1 only. NaN is missing and an absent value of
+    CSR is 0, as everywhere in placings; XGBoost itself would take the latter for missing, so sparse data
+    are made dense 128 MB at a time (and beyond the first 128 MB the bins differ from dense data's within
+    the error of XGBoost's sketch). Positions are used with `params={"lambdarank_unbiased": True}`.
 
     `sample_weight` weighs items. Where one weight of queries gives each pair the weight of its better row,
-    XGBoost is given that; otherwise the gradients are placings' own, by XGBoost's formulas with each pair times
-    its weight, for `rank:ndcg` and `rank:pairwise` with pairs of the "topk" method. As XGBoost has it, weights
-    are divided by their mean.
+    XGBoost is given that; otherwise the gradients are placings' own, by XGBoost's formulas with each pair
+    times its weight, for `rank:ndcg` and `rank:pairwise` with pairs of the "topk" method. As XGBoost has
+    it, weights are divided by their mean.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data

@@ -142,7 +142,7 @@ def cut_queries(offsets: Ints, rows: int) -> Iterator[tuple[int, int, Ints]]:
 
 
 def weigh_lists(data: RankingData, device: torch.device) -> Tensor | None:
-    """One weight a query `[queries]`; one a row `[rows]` if they differ within a query; None without weights."""
+    """One weight a query `[queries]`, or a row `[rows]` if they differ within a query; None without any."""
     if data.weight is None:
         return None
     weight: Floats = np.asarray(data.weight, dtype=np.float64)

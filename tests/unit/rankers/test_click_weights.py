@@ -1,4 +1,4 @@
-"""Clicks weighed by one over their propensity: the arithmetic, what clipping costs, what a ranker keeps of it."""
+"""Clicks weighed by one over their propensity: the arithmetic, what clipping costs, what is kept of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_a_click_weighs_one_over_its_propensity_and_clicks_weigh_1_on_average() 
 
 
 def test_clipping_tells_what_it_cuts_away() -> None:
-    found = weigh_clicks([1, 1, 1, 0], [1.0, 0.1, 0.05, 0.01], clip=10.0)  # 1, 10 and 20; the last is no click
+    found = weigh_clicks(
+        [1, 1, 1, 0], [1.0, 0.1, 0.05, 0.01], clip=10.0
+    )  # 1, 10 and 20; the last is no click
     np.testing.assert_allclose(found.weights, np.array([1, 10, 10, 7]) / 7)
     assert found.share_clipped == pytest.approx(1 / 3)
     assert found.bias_bound == pytest.approx(10 / 31)
@@ -66,7 +68,9 @@ def test_without_a_click_or_a_row_all_weights_are_1() -> None:
         ([1], [0.5], "10", "clip must be a finite number"),
     ],
 )
-def test_what_cannot_be_weighed_is_refused(labels: object, propensity: object, clip: object, message: str) -> None:
+def test_what_cannot_be_weighed_is_refused(
+    labels: object, propensity: object, clip: object, message: str
+) -> None:
     with pytest.raises(BadInput, match=message):
         weigh_clicks(labels, propensity, clip=clip)  # type: ignore[arg-type]
 

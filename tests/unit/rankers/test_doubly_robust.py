@@ -32,7 +32,9 @@ def test_a_right_guess_leaves_no_bias_where_a_clip_alone_has_much() -> None:
     clicked, not_clicked = doubly_robust_labels([1, 0], [propensity] * 2, [relevance] * 2, clip=clip)
     assert chance * clicked + (1 - chance) * not_clicked == pytest.approx(relevance)
     clicked, not_clicked = doubly_robust_labels([1, 0], [propensity] * 2, [0.0, 0.0], clip=clip)
-    assert chance * clicked + (1 - chance) * not_clicked == pytest.approx(clip * propensity * relevance)  # 0.12
+    assert chance * clicked + (1 - chance) * not_clicked == pytest.approx(
+        clip * propensity * relevance
+    )  # 0.12
 
 
 def test_an_exposure_of_its_own_corrects_by_the_positions_an_item_could_have_had() -> None:
@@ -76,11 +78,13 @@ def make_clicks(queries: int = 400, seed: int = 0) -> tuple[RankingData, Any]:
     propensity = np.tile([1.0, 0.3], queries)
     clicks = rng.random(2 * queries) < relevance * propensity
     X = np.column_stack([np.tile([0.0, 1.0], queries), rng.normal(size=2 * queries)])
-    return RankingData.from_arrays(X, clicks, np.repeat(np.arange(queries), 2), propensity=propensity), relevance
+    return RankingData.from_arrays(
+        X, clicks, np.repeat(np.arange(queries), 2), propensity=propensity
+    ), relevance
 
 
 def test_relevance_is_estimated_without_the_bias_of_positions() -> None:
-    data, relevance = make_clicks()
+    data, _ = make_clicks()
     for regressor in (None, LinearRegression()):
         found = estimate_relevance(data, regressor)
         # the second item's mean has an error of √(0.8 · 0.3 · 0.76 / 320) / 0.3, 0.08 a fold, 0.036 over five

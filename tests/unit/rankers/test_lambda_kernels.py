@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import exp, log2
 from typing import Any
 
@@ -29,7 +30,7 @@ def sum_pairs(
     scores: Floats, labels: Floats, gains: Floats, weight: Floats, offsets: Ints, rules: LambdaRules
 ) -> tuple[Floats, Floats]:
     gradient, bend = np.zeros((2, len(scores)))
-    for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, stop in pairwise(offsets.tolist()):
         rows = range(start, stop)
         ranked = sorted(rows, key=lambda row: -scores[row])
         rank = {row: place for place, row in enumerate(ranked)}
@@ -123,7 +124,7 @@ def test_the_cross_entropy_pulls_to_the_weighed_share() -> None:
     labels, weight = np.array([1.0, 0.0]), np.array([3.0, 1.0])
     gradients = CrossEntropyGradients(labels, weight, np.array([0, 2]), Even(np.random.PCG64(0)))
     gradient, bend = gradients.at(np.zeros(2))
-    # targets 2 and 1, weighed 6 and 1: T = 7/3, shares 6/7 and 1/7. First order ½ − 6/7 = −5/14, so ±5/7 over 1 − ½;
+    # targets 2 and 1, weighed 6 and 1: T = 7/3, shares 6/7 and 1/7. First: ½ − 6/7 = −5/14, over 1 − ½: ±5/7;
     # second: ½ · (0 − (−5/7)) = 5/14, third: ½ · (0 − 5/7) = −5/14. Times T
     np.testing.assert_allclose(gradient, [7 / 3 * -5 / 14, 7 / 3 * 5 / 14], rtol=1e-6)
     np.testing.assert_allclose(bend, [7 / 3 / 4, 7 / 3 / 4], rtol=1e-6)
@@ -133,7 +134,7 @@ def test_the_cross_entropy_pulls_to_the_weighed_share() -> None:
 
 
 def make_one_tree() -> tuple[Floats, Floats, Floats, Ints, Floats]:
-    """Lists of 3 to 40 rows of which each has its own value of one feature, grades and scores to start from."""
+    """Lists of 3 to 40 rows, each with its own value of one feature, grades and scores to start from."""
     rng = np.random.default_rng(0)
     sizes = np.array([40, 12, 3, 25])
     rows = int(sizes.sum())
@@ -141,7 +142,9 @@ def make_one_tree() -> tuple[Floats, Floats, Floats, Ints, Floats]:
     return places, rng.integers(0, 4, rows).astype(float), 2.0 * rng.normal(size=rows), sizes, np.ones(rows)
 
 
-@pytest.mark.parametrize("params", [{}, {"lambdarank_truncation_level": 5}, {"lambdarank_norm": False, "sigmoid": 2.0}])
+@pytest.mark.parametrize(
+    "params", [{}, {"lambdarank_truncation_level": 5}, {"lambdarank_norm": False, "sigmoid": 2.0}]
+)
 def test_leaves_of_lightgbms_first_tree_are_ours(params: dict[str, Any]) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, labels, scores, sizes, ones = make_one_tree()
@@ -184,4 +187,6 @@ def test_leaves_of_xgboosts_first_tree_are_ours(objective: str, params: dict[str
     leaf = booster.predict(matrix, pred_leaf=True).astype(int).ravel()
     steep, bent = np.bincount(leaf, gradient)[leaf], np.bincount(leaf, bend)[leaf]
     moved = bent > 0.0  # rows of no pair at this depth have a leaf of no slope
-    np.testing.assert_allclose(found[moved], -(steep / np.where(moved, bent, 1.0))[moved], rtol=2e-4, atol=1e-3)
+    np.testing.assert_allclose(
+        found[moved], -(steep / np.where(moved, bent, 1.0))[moved], rtol=2e-4, atol=1e-3
+    )

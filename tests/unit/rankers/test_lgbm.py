@@ -42,7 +42,7 @@ def train_directly(data: RankingData = TRAIN, **params: Any) -> Any:
     return lightgbm.train({**NATIVE, "force_row_wise": True, **params}, dataset, 12)
 
 
-WEIGHTS = "a weight scales a row's gradient; the same row twice is also a pair with itself"
+WEIGHTS = "a pair weighs what its better row does; the same row twice makes more pairs"
 
 
 @pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
@@ -168,7 +168,11 @@ def test_one_relevant_row_a_query_needs_weights_of_queries_only() -> None:
 def test_our_gradients_grow_the_trees_of_lightgbms_own(level: int | None, params: dict[str, Any]) -> None:
     """Weights that differ by nothing to speak of: ours are taken, and LightGBM's scores come out."""
     almost = TRAIN.replace(weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
-    settings = {"rounds": 2, "lambdarank_truncation_level": level, "params": params}  # before two splits are tied
+    settings = {
+        "rounds": 2,
+        "lambdarank_truncation_level": level,
+        "params": params,
+    }  # before two splits are tied
     ours, native = make(**settings).fit(almost), make(**settings).fit(TRAIN)
     assert "objective=lambdarank" not in ours._give_weights()["model.txt"].decode()
     # LightGBM looks its sigmoid up in a table of 2^20 steps, and gradients are float32: 1e-4 of a score
@@ -177,8 +181,10 @@ def test_our_gradients_grow_the_trees_of_lightgbms_own(level: int | None, params
 
 def test_coded_labels_keep_their_gains_under_our_gradients() -> None:
     almost = TRAIN.replace(y=TRAIN.y / 2.0, weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
-    native = make(rounds=1).fit(almost.replace(weight=None)).predict(VALID)
-    np.testing.assert_allclose(make(rounds=1).fit(almost).predict(VALID), native, rtol=1e-4, atol=1e-4)
+    native = make(rounds=2, leaves=4).fit(almost.replace(weight=None)).predict(VALID)
+    np.testing.assert_allclose(
+        make(rounds=2, leaves=4).fit(almost).predict(VALID), native, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_the_weight_of_a_row_that_is_never_the_better_one_says_nothing() -> None:
@@ -197,7 +203,9 @@ def test_weights_of_items_are_repeated_to_the_bit_and_stop_early(objective: str)
     np.testing.assert_array_equal(first.predict(VALID), again.predict(VALID))
     assert len(first.history_) >= first.rounds_
     plain = make(objective=objective, rounds=40, early_stopping=5).fit(TRAIN, valid=VALID)
-    found, expected = (np.nanmean(ndcg(each.predict(VALID), VALID.y, VALID.offsets, k=10)) for each in (first, plain))
+    found, expected = (
+        np.nanmean(ndcg(each.predict(VALID), VALID.y, VALID.offsets, k=10)) for each in (first, plain)
+    )
     assert found == pytest.approx(expected, abs=0.06)  # 9 queries; weights from ½ to 2 that mean nothing
 
 
@@ -390,7 +398,7 @@ def test_no_truncation_reaches_lightgbm_which_would_end_the_process() -> None:
     ],
 )
 def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) -> None:
-    text = make(rounds=1).fit(TRAIN)._give_weights()["model.txt"]
+    text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
     head, _, body = text.partition(b"Tree=0")
     assert b"tree_sizes=" in head
     changed = text.replace(old, new, 1)
@@ -402,7 +410,7 @@ def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) ->
 
 
 def test_no_damage_reaches_lightgbm_which_would_end_the_process() -> None:
-    text = make(rounds=1).fit(TRAIN)._give_weights()["model.txt"]
+    text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(300):

@@ -220,7 +220,9 @@ def test_weights_that_differ_within_a_query_weigh_its_items(name: str, list_size
     trace = take_steps(job, 0, 1, lambda step: None)
     batch, expected = job.deck.draw(0), []
     assert data.weight is not None
-    for place, size in zip(batch.starts, batch.sizes, strict=True):  # one list at a time, unpacked and unpadded
+    for place, size in zip(
+        batch.starts, batch.sizes, strict=True
+    ):  # one list at a time, unpacked and unpadded
         rows = batch.rows[place : place + size]
         with torch.no_grad():
             scores = twin(twin.prepare(torch.tensor(np.asarray(data.X[rows]))))

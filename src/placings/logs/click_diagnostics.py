@@ -32,7 +32,7 @@ from placings.logs.showings import Showings, number_together, rate_wishes, read_
 
 if TYPE_CHECKING:
     from placings.logs.click_log import ClickLog
-    from placings.logs.propensities import PropensityCurve
+    from placings.logs.propensity_curves import PropensityCurve
 
 ALARM = 0.01  # a model that fits is flagged in a hundredth of the logs
 LEAST = 20  # clusters with a click on each side of a split

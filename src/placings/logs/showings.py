@@ -146,8 +146,8 @@ def _find_bases(rows: pd.DataFrame, rank: Ints, search: Ints) -> tuple[Floats | 
 
 def sum_by(codes: Ints, values: Any, count: int | None = None) -> Floats:
     """Sums of `values` for each code; `count` of them."""
-    found: Floats = np.bincount(codes, weights=np.asarray(values, dtype=np.float64), minlength=count or 0)
-    return found
+    weights = np.asarray(values, dtype=np.float64)
+    return np.asarray(np.bincount(codes, weights=weights, minlength=count or 0), dtype=np.float64)
 
 
 def rate_wishes(shown: Showings, looks: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Do the intervals of `evaluate` and `compare` hold what they say, on logs with few sessions and with many?
 
-    python benchmarks/interval_coverage.py [--logs 2000] [--sessions 30 100 1000] [--jobs N] [--quick] [--json]
+    python benchmarks/interval_coverage.py [--quick] [--logs 2000] [--sessions 30 100 1000] [--jobs N]
 
 Sessions of one to many searches see lists that an engine ordered; people look at a position k with
 probability 1/k, and click what they look at and want. Two rankings of the same lists are judged: the engine's
@@ -9,8 +9,8 @@ candidate's difference to the engine (`compare`), holds the value that the mean 
 
 Worlds: `several` (each item is wanted with a probability of its own, sessions differ in how much they want)
 and `one` (each search wants exactly one item, so that `mrr:ips` is a mean reciprocal rank). Logs: `fresh`
-draws sessions, lists and clicks anew, as next week does; `redrawn` keeps the sessions and lists of one log and
-draws the clicks anew, where the truth is that of these sessions.
+draws sessions, lists and clicks anew, as next week does; `redrawn` keeps the sessions and lists of one log
+and draws the clicks anew, where the truth is that of these sessions.
 
 Exits 1 unless every interval covers in at least 94 % of the logs (with `--quick`: 94 % less three standard
 errors).
@@ -29,10 +29,8 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
-
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PLACINGS_THREADS"):
-    os.environ.setdefault(name, "1")  # one process a core is enough
 
 import numpy as np
 
@@ -174,14 +172,10 @@ def run_job(job: Job) -> dict[str, list[float]]:
         )
         truth = {key: float(each.mean()) for key, each in list_values(measure_wanted(fixed, metrics))}
     for log in range(job.first, job.last):
-        rng = np.random.default_rng(
-            [log, job.sessions, WORLDS.index(job.world), DESIGNS.index(job.design)]
-        )
+        rng = np.random.default_rng([log, job.sessions, WORLDS.index(job.world), DESIGNS.index(job.design)])
         seen = draw_sessions(job.world, job.sessions, rng) if fixed is None else fixed
         data = make_log(seen, draw_clicks(seen, rng))
-        alone = evaluate(
-            seen.scores[CANDIDATE], data, metrics, random_state=log, bootstrap=job.draws
-        )
+        alone = evaluate(seen.scores[CANDIDATE], data, metrics, random_state=log, bootstrap=job.draws)
         both = compare(
             seen.scores, data, metrics, baseline=ENGINE, permutations=1, random_state=log, bootstrap=job.draws
         )
@@ -200,20 +194,19 @@ def run_job(job: Job) -> dict[str, list[float]]:
 def run_cells(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Every world, design and number of sessions; one row for each estimate."""
     cells = [
-        (world, design, sessions)
-        for world in WORLDS
-        for design in DESIGNS
-        for sessions in arguments.sessions
+        (world, design, sessions) for world in WORLDS for design in DESIGNS for sessions in arguments.sessions
     ]
     rows = []
     context = multiprocessing.get_context("spawn")
     with context.Pool(arguments.jobs) as pool:
-        truths = dict(zip(WORLDS, pool.starmap(find_truth, [(w, DEBIASED + PLAIN) for w in WORLDS]), strict=True))
+        truths = dict(
+            zip(WORLDS, pool.starmap(find_truth, [(w, DEBIASED + PLAIN) for w in WORLDS]), strict=True)
+        )
         for world, design, sessions in cells:
             marks = np.linspace(0, arguments.logs, 4 * arguments.jobs + 1).astype(int)
             jobs = [
-                Job(world, design, sessions, int(a), int(b), truths[world], arguments.draws)
-                for a, b in zip(marks[:-1], marks[1:], strict=True)
+                Job(world, design, sessions, a, b, truths[world], arguments.draws)
+                for a, b in pairwise(marks.tolist())
                 if b > a
             ]
             total: dict[str, list[float]] = {}
@@ -245,6 +238,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="200 logs with 30 and 100 sessions")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PLACINGS_THREADS"):
+        os.environ.setdefault(name, "1")  # for the processes to come: one a core is enough
     if arguments.quick:
         arguments.logs, arguments.sessions = 200, [30, 100]
     began = time.perf_counter()
@@ -256,12 +251,14 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({"logs": arguments.logs, "rows": rows, "failed": len(failed)}, indent=1))
         return 1 if failed else 0
-    print(f"{'world':8} {'logs':8} {'sessions':>8} {'call':8} {'metric':13} {'covered':>8} {'below':>6} {'above':>6} {'width':>7}")
+    header = ("world", "logs", "sessions", "call", "metric", "covered", "below", "above", "width")
+    print("{:8} {:8} {:>8} {:8} {:13} {:>8} {:>6} {:>6} {:>8}".format(*header))
     for row in rows:
-        mark = "  <" if row in failed else ""
+        shares = (row["covered"], row["missed_below"], row["missed_above"], row["width"])
         print(
             f"{row['world']:8} {row['logs']:8} {row['sessions']:>8} {row['call']:8} {row['metric']:13} "
-            f"{row['covered']:>8.2%} {row['missed_below']:>6.1%} {row['missed_above']:>6.1%} {row['width']:>7.4f}{mark}"
+            "{:>8.2%} {:>6.1%} {:>6.1%} {:>8.4f}".format(*shares)
+            + ("  <" if row in failed else "")
         )
     print(
         f"{arguments.logs} logs a cell; lowest {min(row['covered'] for row in rows):.2%}; "

@@ -33,7 +33,9 @@ Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a tab
 Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
 Propensity = Annotated[
     str | None,
-    typer.Option(help="Column of the propensities, in a table, for metrics such as dcg@10:ips.", metavar="COLUMN"),
+    typer.Option(
+        help="Column of the propensities, in a table, for metrics such as dcg@10:ips.", metavar="COLUMN"
+    ),
 ]
 FeatureNames = Annotated[
     str | None,

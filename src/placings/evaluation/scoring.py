@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from placings.core import (
+    FEW,
     AnyArray,
     BadInput,
     Cell,
@@ -17,15 +18,22 @@ from placings.core import (
     Ints,
     UnknownName,
     as_scores,
-    bootstrap_means,
     format_interval,
     format_mean,
+    interval_means,
     mean_known,
     render_grid,
     write_json,
 )
 from placings.data import Clusters, RankingData, find_clusters, name_units
-from placings.evaluation.debiasing import all_debiased, check_propensity, say_debiased
+from placings.evaluation.debiasing import (
+    all_debiased,
+    check_propensity,
+    find_bounds,
+    say_debiased,
+    vary_by_chance,
+    weigh_rows,
+)
 from placings.evaluation.slices import (
     SMALL,
     QueryGroup,
@@ -157,8 +165,10 @@ def evaluate(
     (`ties=`, `gain=`, `relevant_from=`, …) go to the metrics that know them.
 
     The interval is a percentile bootstrap over queries, `bootstrap` draws that all metrics share; 0 skips
-    it. A query with nothing relevant is left out (`empty="drop"`), 0 (`"zero"`) or 1 (`"one"`); one with
-    fewer than `min_items` rows is left out. If no query is left a mean is NaN, and the rule says why.
+    it. Of fewer than 150 queries (users, sessions), where a bootstrap is too narrow, it is Student's t (see
+    `placings.core.t_interval`). A query with nothing relevant is left out (`empty="drop"`), 0
+    (`"zero"`) or 1 (`"one"`); one with fewer than `min_items` rows is left out. If no query is left a mean is
+    NaN, and the rule says why.
     `slices` asks for groups of queries as well (see `placings.evaluation.slices.find_groups`).
 
     Metrics that end in `:ips` (`dcg@10:ips`) divide each click by `data.propensity`; a query without a click
@@ -184,17 +194,23 @@ def evaluate(
     matrix = stack_columns(values)
     clusters = find_clusters(data, cluster)
     codes = None if clusters is None else clusters.codes
+    worth = weigh_rows(wanted, scores, data, options)
+    unknown = np.full(len(data), np.nan)
+    chance = stack_columns(
+        {name: vary_by_chance(worth[name], data, options) if name in worth else unknown for name in values}
+    )
     resampling: dict[str, Any] = {"draws": bootstrap, "level": level, "random_state": random_state}
-    low, high = bootstrap_means(matrix, clusters=codes, **resampling)
+    resampling["bounds"] = find_bounds(values, empty)
+    low, high = interval_means(matrix, clusters=codes, chance=chance, **resampling)
     counted = "zero" if all_debiased(wanted) else empty
     counts = count_queries([data], counted, min_items, options.get("relevant_from"))
     asked = {"bootstrap": bootstrap, "level": level, **settings, "random_state": random_state, **options}
-    asked |= describe_clusters(clusters)
+    asked |= describe_clusters(clusters) | name_students(matrix, codes, values)
     first = next(iter(values))
     found = [
         each
         for group in find_groups(slices, [data])
-        for each in _judge_group(group, values, codes, resampling)
+        for each in _judge_group(group, values, chance, codes, resampling)
     ]
     return Evaluation(
         per_query=values,
@@ -375,10 +391,26 @@ def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str
 def say_bootstrap(settings: Mapping[str, Any]) -> str:
     """How the intervals came about."""
     over = name_units(settings.get("cluster"))
-    return (
-        f"Intervals: {settings['level']:.0%}, percentile bootstrap over {over}, "
-        f"{settings['bootstrap']:,} draws, seed {settings['random_state']}."
-    )
+    level, students = f"{settings['level']:.0%}", settings.get("student", [])
+    if students == "all":
+        return f"Intervals: {level}, Student's t over {over}, longer on the side to which values are skewed."
+    drawn = f"Intervals: {level}, percentile bootstrap over {over}, {settings['bootstrap']:,} draws, "
+    drawn += f"seed {settings['random_state']}."
+    if not students:
+        return drawn
+    return f"{drawn} Of {', '.join(students)}: Student's t, longer on the side to which values are skewed."
+
+
+def name_students(matrix: Floats, codes: Ints | None, names: Iterable[str]) -> dict[str, str | list[str]]:
+    """Which metrics have Student's t intervals, as a setting: "all" where units are few; {} for none."""
+    scored = ~np.isnan(matrix).all(axis=1)
+    units = int(scored.sum()) if codes is None else len(np.unique(codes[scored]))
+    if units < FEW:
+        return {"student": "all"}
+    debiased = [name for name in names if metric(name).ips]
+    if not debiased:
+        return {}
+    return {"student": "all" if len(debiased) == len(list(names)) else debiased}
 
 
 def describe_clusters(clusters: Clusters | None) -> dict[str, Any]:
@@ -396,11 +428,15 @@ def say_clusters(settings: Mapping[str, Any], counts: Mapping[str, int], what: s
 
 
 def _judge_group(
-    group: QueryGroup, values: Mapping[str, Floats], codes: Ints | None, resampling: Mapping[str, Any]
+    group: QueryGroup,
+    values: Mapping[str, Floats],
+    chance: Floats,
+    codes: Ints | None,
+    resampling: Mapping[str, Any],
 ) -> list[Slice]:
     matrix = stack_columns(values)[group.chosen]
     own = None if codes is None else codes[group.chosen]
-    low, high = bootstrap_means(matrix, clusters=own, **resampling)
+    low, high = interval_means(matrix, clusters=own, chance=chance[group.chosen], **resampling)
     means = mean_known(matrix)
     scored = (~np.isnan(matrix)).sum(axis=0)
     return [

@@ -81,8 +81,7 @@ class QueryScorer:
         return self.metric(scores[order], labels[order], offsets, propensity=seen), order, offsets
 
     def set_score_request(self, **requests: bool | str | None) -> Self:
-        """A scorer that asks for `qid`, `sample_weight` or `propensity` (True), does not (False), or by another
-        name."""
+        """A scorer that asks for `qid`, `sample_weight`, `propensity` (True) or not, or by another name."""
         for name in requests:
             if name not in ("qid", "sample_weight", "propensity"):
                 raise BadInput(f"a scorer may ask for qid, sample_weight and propensity. Got {name!r}.")

@@ -3,6 +3,7 @@ from .debiased import clicks_ips as clicks_ips
 from .debiased import dcg_ips as dcg_ips
 from .debiased import find_clipped as find_clipped
 from .debiased import mrr_ips as mrr_ips
+from .debiased import weigh_places as weigh_places
 from .gain import dcg as dcg
 from .gain import err as err
 from .gain import ndcg as ndcg

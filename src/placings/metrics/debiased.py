@@ -13,6 +13,7 @@ wanted item stood where nobody looked.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -84,8 +85,8 @@ def clicks_ips(
 
     `scores`, `labels` and `propensity` (above 0, at most 1) are `[rows]`, `offsets` is `[queries + 1]` (None:
     one query); returns `[queries]`. A click is a label above 0, or of `relevant_from` and more. `clip=None`
-    weighs without a limit. Ties: `"stable"` keeps row order, `"worst"` puts what is worth least first. A query
-    without a click is 0; one with fewer than `min_items` rows is NaN. NaN scores are an error.
+    weighs without a limit. Ties: `"stable"` keeps row order, `"worst"` puts what is worth least first. A
+    query without a click is 0; one with fewer than `min_items` rows is NaN. NaN scores are an error.
 
     >>> clicks_ips([0.9, 0.8, 0.7], [1, 0, 1], propensity=[1.0, 0.5, 0.25], k=2)
     array([1.])
@@ -121,8 +122,8 @@ def mrr_ips(
 
     `scores`, `labels` and `propensity` (above 0, at most 1) are `[rows]`, `offsets` is `[queries + 1]` (None:
     one query); returns `[queries]`. A click is a label above 0, or of `relevant_from` and more. `clip=None`
-    weighs without a limit. Ties: `"stable"` keeps row order, `"worst"` puts what is worth least first. A query
-    without a click is 0; one with fewer than `min_items` rows is NaN. NaN scores are an error.
+    weighs without a limit. Ties: `"stable"` keeps row order, `"worst"` puts what is worth least first. A
+    query without a click is 0; one with fewer than `min_items` rows is NaN. NaN scores are an error.
 
     >>> mrr_ips([0.9, 0.8, 0.7], [0, 1, 0], propensity=[1.0, 0.5, 0.25])  # 2 · 1/2
     array([1.])
@@ -146,6 +147,39 @@ def find_clipped(
     """
     clicked = is_relevant(labels, relevant_from)
     return clicked, clicked & (1.0 / propensity > _as_limit(clip))
+
+
+def weigh_places(
+    name: str,
+    scores: ArrayLike,
+    offsets: ArrayLike | None,
+    propensity: ArrayLike,
+    *,
+    k: int | None = None,
+    clip: float | None = CLIP,
+) -> Floats:
+    """What a click in each row would add to its query's value `[rows]`; 0 below rank `k`. Ties: row order.
+
+    `name` is that of a debiased metric: "dcg:ips", "clicks:ips" or "mrr:ips".
+
+    >>> weigh_places("dcg:ips", [0.9, 0.8], None, [1.0, 0.5], k=1)
+    array([1., 0.])
+    >>> weigh_places("mrr:ips", [0.9, 0.8], None, [1.0, 0.5])  # 1/1, and 2 · 1/2
+    array([1., 1.])
+    """
+    p = as_vector(propensity, "propensity")
+    top = rank_rows(scores, np.zeros(len(p)), offsets, k=None, ties="stable").top
+    ranks = np.empty(len(p))
+    ranks[top.rows] = top.ranks
+    worth = choose("debiased metric", name, DISCOUNTS)(ranks) * np.minimum(1.0 / p, _as_limit(clip))
+    return worth if k is None else np.where(ranks <= k, worth, 0.0)
+
+
+DISCOUNTS: dict[str, Callable[[Floats], Floats]] = {
+    "dcg:ips": lambda ranks: 1.0 / np.log2(1.0 + ranks),
+    "clicks:ips": np.ones_like,
+    "mrr:ips": lambda ranks: 1.0 / ranks,
+}
 
 
 def say_no_propensity(what: str) -> str:

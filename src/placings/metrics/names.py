@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class RegisteredMetric:
     function: Callable[..., Floats]
     aliases: tuple[str, ...] = ()
     lower_is_better: bool = False
+    bounds: tuple[float, float] = (0.0, 1.0)  # that no value leaves
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -37,22 +39,24 @@ class RegisteredMetric:
 # A new metric is one line here: doors, contract and property tests and errors read the names from it.
 METRICS: dict[str, RegisteredMetric] = {
     "ndcg": RegisteredMetric(gain.ndcg),
-    "dcg": RegisteredMetric(gain.dcg),
+    "dcg": RegisteredMetric(gain.dcg, bounds=(0.0, math.inf)),
     "err": RegisteredMetric(gain.err),
     "mrr": RegisteredMetric(rank.mrr, ("rr",)),
     "map": RegisteredMetric(rank.average_precision, ("ap", "average_precision")),
     "p": RegisteredMetric(rank.precision, ("precision",)),
     "recall": RegisteredMetric(rank.recall, ("r",)),
     "hit": RegisteredMetric(rank.hit, ("success",)),
-    "arp": RegisteredMetric(rank.arp, lower_is_better=True),
-    "tau": RegisteredMetric(rank.kendall_tau, ("kendall_tau",)),
-    "rank": RegisteredMetric(rank.rank_of_first_relevant, ("first",), lower_is_better=True),
+    "arp": RegisteredMetric(rank.arp, lower_is_better=True, bounds=(1.0, math.inf)),
+    "tau": RegisteredMetric(rank.kendall_tau, ("kendall_tau",), bounds=(-1.0, 1.0)),
+    "rank": RegisteredMetric(
+        rank.rank_of_first_relevant, ("first",), lower_is_better=True, bounds=(1.0, math.inf)
+    ),
 }
 # Those of clicks over propensities; they are called "dcg@10:ips", the cutoff before the mark.
 DEBIASED: dict[str, RegisteredMetric] = {
-    "dcg:ips": RegisteredMetric(debiased.dcg_ips),
-    "clicks:ips": RegisteredMetric(debiased.clicks_ips),
-    "mrr:ips": RegisteredMetric(debiased.mrr_ips, ("rr:ips",)),
+    "dcg:ips": RegisteredMetric(debiased.dcg_ips, bounds=(0.0, math.inf)),
+    "clicks:ips": RegisteredMetric(debiased.clicks_ips, bounds=(0.0, math.inf)),
+    "mrr:ips": RegisteredMetric(debiased.mrr_ips, ("rr:ips",), bounds=(0.0, math.inf)),
 }
 # Why the others have no such form: what they need of a list beside its clicks.
 UNOBSERVED = {
@@ -104,6 +108,11 @@ class Metric:
         return self._registered.lower_is_better
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """What no value is below or above, but for `empty="zero"` and `"one"`."""
+        return self._registered.bounds
+
+    @property
     def ips(self) -> bool:
         """Whether it divides clicks by their propensities, and so needs `propensity`."""
         return self.name in DEBIASED
@@ -135,9 +144,9 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     """The metric that a name such as `"ndcg@10"`, `"mrr"`, `"map@5"` or `"dcg@10:ips"` stands for.
 
     `options` are the keywords of its function. Case does not matter; the names that mean the same
-    (`ap` and `map`, `precision` and `p`, `success` and `hit`, …) give equal metrics. A name that ends in `:ips`
-    is a metric of clicks over their propensities: `dcg`, `clicks` and `mrr` have such a form. Others are
-    refused, with what clicks do not show of them.
+    (`ap` and `map`, `precision` and `p`, `success` and `hit`, …) give equal metrics. A name that ends in
+    `:ips` is a metric of clicks over their propensities: `dcg`, `clicks` and `mrr` have such a form. Others
+    are refused, with what clicks do not show of them.
 
     >>> metric("precision@3")
     Metric(name='p', k=3, options=())
@@ -239,8 +248,8 @@ def _find_plain(word: str) -> str:
     known = {alias: key for key, kind in METRICS.items() for alias in (key, *kind.aliases)}
     if word + MARK in DEBIASED and word not in known:
         raise BadInput(
-            f"{word} counts clicks over their propensities, which its name must say, as in '{word}@10{MARK}'. "
-            f"Got {word!r}."
+            f"{word} counts clicks over their propensities, which its name must say, as in "
+            f"'{word}@10{MARK}'. Got {word!r}."
         )
     if word not in known:
         raise UnknownName("metric", word, known)
@@ -292,9 +301,7 @@ def _deepest(metrics: Iterable[Metric], rules: list[str], ties: str) -> int | No
     return None if None in depths else max(depth for depth in depths if depth is not None)
 
 
-def _apply(
-    chosen: Metric, ranked: Ranked, setting: dict[str, Any], propensity: ArrayLike | None
-) -> Floats:
+def _apply(chosen: Metric, ranked: Ranked, setting: dict[str, Any], propensity: ArrayLike | None) -> Floats:
     """The metric of rows that are already ranked: `rank_rows` passes a `Ranked` through."""
     given = setting | {"k": chosen.k} | ({"propensity": propensity} if chosen.ips else {})
     return chosen._registered.function(ranked, ranked.labels, ranked.offsets, **given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,7 +69,8 @@ class CatBoostRanker(TreeRanker):
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
-      ties count as badly as they can; early rounds may look worse than elsewhere in placings.
+      ties count as badly as they can; early rounds may look worse than elsewhere in placings. Or a metric of
+      clicks over propensities, such as "dcg@10:ips", which is placings' own.
     - `verbose`: a progress bar, on a terminal.
 
     NaN is missing, below all values (CatBoost's `nan_mode`); an absent value of CSR is 0.
@@ -152,17 +154,22 @@ class CatBoostRanker(TreeRanker):
         weights = choose_weights(train, _find_loss(params))
         threads = as_threads(self.n_jobs)
         history: list[float] = []
-        with show_rounds("CatBoost", rounds, self.verbose) as advance:
-            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, str(params.get("eval_metric")))]}
+        held = None if valid is None else drop_empty_queries(valid)
+        if held is not None and "eval_metric" not in (self.params or {}):
+            watch = BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
+            if watch.metric.ips:
+                params["eval_metric"] = _DebiasedWatch(watch)
+        watched = params.get("eval_metric")
+        name = type(watched).__name__ if isinstance(watched, _DebiasedWatch) else str(watched)
+        with show_rounds("CatBoost", rounds, self.verbose) as advance, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*optimi?ze method", UserWarning)  # it would compile ours
+            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, name)]}
             try:
                 pool = catboost.Pool(
                     _as_writable(train.X), train.y, group_id=train.query_index, feature_names=names,
                     thread_count=threads, **weights,
                 )  # fmt: skip
-                if valid is not None:
-                    held = drop_empty_queries(valid)
-                    if "eval_metric" not in (self.params or {}):
-                        BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
+                if held is not None:
                     how["eval_set"] = catboost.Pool(
                         _as_writable(held.X), held.y, group_id=held.query_index, feature_names=names,
                         thread_count=threads,
@@ -258,6 +265,28 @@ class CatBoostRanker(TreeRanker):
         self.history_ = ()
 
 
+class _DebiasedWatch:
+    """A metric of clicks over propensities as CatBoost asks for one: of whole lists, those of `valid` only."""
+
+    def __init__(self, watch: BoostingWatch) -> None:
+        self.watch = watch
+
+    def __deepcopy__(self, memo: Any) -> _DebiasedWatch:
+        return self  # CatBoost copies its parameters; the data need no copy
+
+    def is_max_optimal(self) -> bool:
+        return self.watch.higher_is_better
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        return error / (weight or 1.0)
+
+    def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
+        scores = np.asarray(approxes[0], dtype=np.float64)
+        if len(scores) != self.watch.valid.n_rows:  # CatBoost asks of the training lists too
+            return 0.0, 1.0
+        return self.watch(scores), 1.0
+
+
 class _Keeper:
     """Moves the bar and keeps the watched values."""
 
@@ -344,13 +373,15 @@ def _as_writable(X: Matrix) -> Any:
     return given
 
 
-def _name_metric(name: str) -> str:
-    """`"ndcg@10"` as CatBoost writes it."""
+def _name_metric(name: str) -> str | None:
+    """`"ndcg@10"` as CatBoost writes it; None for a debiased one, which it is handed as an object."""
     chosen = metric(name)
+    if chosen.ips:
+        return None
     if chosen.name not in WATCHED or chosen.options:
         raise BadInput(
             f"CatBoost can watch {', '.join(sorted(WATCHED))}. Got {name!r}. "
-            'Choose one of them, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
+            'Choose one of them, one such as dcg@10:ips, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
         )
     return WATCHED[chosen.name] + ("" if chosen.k is None else f";top={chosen.k}")
 

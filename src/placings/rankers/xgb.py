@@ -363,7 +363,8 @@ class XGBoostRanker(TreeRanker):
             if "eval_metric" not in params:
                 watch = BoostingWatch(self.metric, held)
                 maximize = watch.higher_is_better
-                watched["custom_metric"] = lambda scores, data: (watch.name, watch(scores))
+                name = watch.name.replace(":", "_")  # XGBoost parts names from values at a colon
+                watched["custom_metric"] = lambda scores, data: (name, watch(scores))
             if patience is not None:
                 stoppers.append(xgboost.callback.EarlyStopping(rounds=patience, maximize=maximize))
         if gradients is not None:

@@ -1,4 +1,4 @@
-"""`dcg@10:ips` at the terminal: a column of propensities is named, and its absence is said before the work."""
+"""`dcg@10:ips` at the terminal: a column of propensities is named, and its lack is said before the work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     size = rng.random(rows)
     click = (rng.random(rows) < look * size).astype(int)
     frame = pd.DataFrame(
-        {"search": np.repeat(np.arange(rows // 4), 4), "click": click, "size": size, "price": rng.random(rows)}
+        {
+            "search": np.repeat(np.arange(rows // 4), 4),
+            "click": click,
+            "size": size,
+            "price": rng.random(rows),
+        }
     ).assign(look=look)
     frame.to_csv(path / "clicks.csv", index=False)
     np.savetxt(path / "scores.txt", size)

@@ -160,7 +160,9 @@ def test_a_tuning_by_worker_processes_hands_propensities_on():
 
 
 def test_rankers_trained_on_folds_are_compared_by_it():
-    contest = compare_trained(make_clicks(), ["ridge", "ranksvm"], folds=3, metrics=["dcg@3:ips"], baseline="ridge")
+    contest = compare_trained(
+        make_clicks(), ["ridge", "ranksvm"], folds=3, metrics=["dcg@3:ips"], baseline="ridge"
+    )
     assert contest.comparison.counts["scored"] == 40
 
 
@@ -169,7 +171,9 @@ def test_importance_and_degradation_measure_by_it():
     ranker = LinearRanker("ridge").fit(data)
     found = permute_importance(ranker, data, metric="dcg@2:ips", repeats=2)
     assert found.names[0] == "f1"  # what is wanted
-    lost = degrade(ranker, None, data, "f1", drops=(0.5,), draws=2, metrics="dcg@2:ips", importance="permutation")
+    lost = degrade(
+        ranker, None, data, "f1", drops=(0.5,), draws=2, metrics="dcg@2:ips", importance="permutation"
+    )
     assert lost.losses[0].metric == "dcg@2:ips"
 
 
@@ -180,7 +184,9 @@ def test_a_scorer_takes_propensities_by_routing_and_in_any_order():
     judge = scorer("dcg@3:ips")
     assert judge(ranker, data) == pytest.approx(expected)
     order = np.random.default_rng(0).permutation(data.n_rows)
-    moved = judge(ranker, data.X[order], data.y[order], qid=data.qid[order], propensity=data.propensity[order])
+    moved = judge(
+        ranker, data.X[order], data.y[order], qid=data.qid[order], propensity=data.propensity[order]
+    )
     assert moved == pytest.approx(expected)
     assert judge.get_metadata_routing().score.requests["propensity"] is True
     assert "propensity" not in scorer("ndcg@3").get_metadata_routing().score.requests
@@ -189,7 +195,9 @@ def test_a_scorer_takes_propensities_by_routing_and_in_any_order():
 def test_parts_of_data_keep_their_propensities():
     data = make_clicks()
     marked = data.replace(propensity=np.linspace(0.01, 1.0, data.n_rows))
-    by_row = dict(zip(zip(marked.X[:, 0].tolist(), marked.qid.tolist(), strict=True), marked.propensity, strict=True))
+    by_row = dict(
+        zip(zip(marked.X[:, 0].tolist(), marked.qid.tolist(), strict=True), marked.propensity, strict=True)
+    )
 
     def check(part: RankingData) -> None:
         keys = zip(part.X[:, 0].tolist(), part.qid.tolist(), strict=True)

@@ -30,7 +30,9 @@ from placings.metrics import (
 
 SPECS = ["dcg@3:ips", "dcg:ips", "clicks@3:ips", "clicks:ips", "mrr@3:ips", "mrr:ips"]
 ROWS = st.lists(
-    st.tuples(st.integers(-3, 3).map(float), st.integers(0, 1).map(float), st.sampled_from([0.001, 0.25, 1.0])),
+    st.tuples(
+        st.integers(-3, 3).map(float), st.integers(0, 1).map(float), st.sampled_from([0.001, 0.25, 1.0])
+    ),
     max_size=8,
 )
 
@@ -109,7 +111,11 @@ def test_the_worst_of_ties_puts_the_click_that_is_worth_least_first():
 
 
 @pytest.mark.parametrize("name", DEBIASED)
-@given(queries=st.lists(ROWS, max_size=4), k=st.none() | st.integers(1, 9), ties=st.sampled_from(["stable", "worst"]))
+@given(
+    queries=st.lists(ROWS, max_size=4),
+    k=st.none() | st.integers(1, 9),
+    ties=st.sampled_from(["stable", "worst"]),
+)
 @settings(max_examples=60, deadline=None)
 def test_a_debiased_metric_is_what_plain_python_says(name, queries, k, ties):
     flat = [row for rows in queries for row in rows]
@@ -137,7 +143,11 @@ def test_the_mean_over_all_clicks_that_can_happen_is_the_value_of_what_is_wanted
         chance = np.prod(np.where(clicks, wanted * seen, 1.0 - wanted * seen))
         expected += chance * metric(spec)(scores, clicks, propensity=seen)[0]
     asked = metric(spec)
-    discount = {"dcg:ips": lambda r: 1 / math.log2(1 + r), "clicks:ips": lambda r: 1.0, "mrr:ips": lambda r: 1 / r}
+    discount = {
+        "dcg:ips": lambda r: 1 / math.log2(1 + r),
+        "clicks:ips": lambda r: 1.0,
+        "mrr:ips": lambda r: 1 / r,
+    }
     ranked = np.argsort(-scores)[: asked.k]
     truth = sum(wanted[row] * discount[asked.name](rank) for rank, row in enumerate(ranked, 1))
     assert expected == pytest.approx(truth, rel=1e-12)
@@ -151,7 +161,9 @@ def test_the_plain_metric_leans_to_the_order_that_was_shown_and_the_debiased_doe
     wanted = np.tile([0.2, 0.2, 0.2, 0.2, 0.6], lists)  # the best item is shown last
     clicks = (rng.random(len(seen)) < wanted * seen) * 1.0
     shown, best = -np.tile(np.arange(items), lists), wanted
-    plain = {name: dcg(each, clicks, offsets, empty="zero").mean() for name, each in (("s", shown), ("b", best))}
+    plain = {
+        name: dcg(each, clicks, offsets, empty="zero").mean() for name, each in (("s", shown), ("b", best))
+    }
     assert plain["s"] > plain["b"]
     values = dcg_ips(best, clicks, offsets, propensity=seen)
     truth = sum(p / math.log2(1 + r) for r, p in enumerate([0.6, 0.2, 0.2, 0.2, 0.2], 1))
@@ -232,7 +244,9 @@ def test_a_name_that_is_none_says_what_one_is(text, message):
 def test_without_propensities_there_is_no_value(spec):
     asked = metric(spec)
     for call in (lambda: asked([1.0], [1]), lambda: measure(["mrr", spec], [1.0], [1])):
-        with pytest.raises(BadInput, match=rf"{spec} divides each click by its propensity, and the data has no"):
+        with pytest.raises(
+            BadInput, match=rf"{spec} divides each click by its propensity, and the data has no"
+        ):
             call()
     with pytest.raises(BadInput, match=r"estimate_propensity\(log\)\.add_to\(log\)"):
         DEBIASED[asked.name].function([1.0], [1])

@@ -32,7 +32,7 @@ def make_clicks(queries: int, seed: int) -> RankingData:
     return RankingData.from_arrays(X, clicks, np.repeat(np.arange(queries), 5), propensity=seen)
 
 
-TRAIN, VALID = make_clicks(60, 0), make_clicks(41, 1)
+TRAIN, VALID = make_clicks(60, 0).replace(propensity=None), make_clicks(41, 1)  # watched, not weighed
 
 
 def mean_of(scores: Any, data: RankingData, name: str) -> float:

@@ -152,21 +152,21 @@ def test_plain_clicks_are_taken_where_the_weighed_model_is_shown_to_be_worse() -
     assert found.ranker.coef_[0] > 0.0
 
 
-def test_one_session_of_many_lists_is_no_evidence_against_weights() -> None:
-    train = make_lists(2000, 0)
-    few = make_lists(60, 1, p=0.999)
-    valid = few.replace(y=np.tile([1.0, 0.0], few.n_queries))
-    together = np.array(["a", "b"], dtype=object)[np.arange(few.n_rows) // 2 % 2]
+def test_lists_of_one_session_count_as_one_piece_of_evidence() -> None:
+    train, valid = make_lists(2000, 0), make_lists(200, 1)
     apart = learn_debiased(make_linear, train, valid).facts
-    joined = learn_debiased(make_linear, train, valid.replace(segments={"session_id": together})).facts
-    assert apart["difference"] == joined["difference"]
-    # every list says the same, so deviations are 0 either way; what counts is that units are sessions
-    mixed = valid.replace(y=make_lists(60, 1, p=0.999).y, segments={"session_id": together})
-    alone = mixed.replace(segments={})
-    assert (
-        learn_debiased(make_linear, train, mixed).facts["standard_error"]
-        != learn_debiased(make_linear, train, alone).facts["standard_error"]
-    )
+    # every list told twice, both of one session: as much is known as before
+    doubled = np.repeat(valid.qid * 2, 2) + np.tile([0, 1], valid.n_rows)
+    twice = RankingData.from_arrays(
+        np.repeat(valid.X, 2, axis=0), np.repeat(valid.y, 2), doubled,
+        propensity=np.repeat(valid.propensity, 2), segments={"session_id": np.repeat(valid.qid, 2)},
+    )  # fmt: skip
+    joined = learn_debiased(make_linear, train, twice).facts
+    assert joined["lists"] == 2 * apart["lists"]
+    assert joined["difference"] == pytest.approx(apart["difference"])
+    assert joined["standard_error"] == pytest.approx(apart["standard_error"])
+    alone = learn_debiased(make_linear, train, twice.replace(segments={})).facts
+    assert alone["standard_error"] == pytest.approx(apart["standard_error"] / np.sqrt(2), rel=0.01)
 
 
 def test_validation_lists_without_a_click_say_nothing_and_weights_stay() -> None:

@@ -12,12 +12,13 @@ places meant of another log (strong). In half of the lists one pair of neighbour
 swapped. Clicks are drawn by a position model (on which the correction rests), and by trust, cascade and DBN
 models, on which it does not.
 
-On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (`Reranker` with
-propensities, true ones or those estimated from the swaps), *bare* (the weights of the true ones without the
-re-ranker's safeguard) and an *oracle* (labels are what was wanted, in all lists, clicked or not). All are
-judged on other lists by what was wanted. A true propensity is the click model's own probability of a look at
-that row, given what stands above; an estimated one knows the position alone. Cells are kept
-in `--out`, so that a stopped run goes on.
+On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (as `Reranker` does
+it with propensities, true ones or those estimated from the swaps), *bare* (the weights of the true ones without
+the re-ranker's safeguard), on places *carried naive* and *carried estimated* (a `Reranker` that labels unclicked
+lists with what their session clicked later), and an *oracle* (labels are what was wanted, in all lists, clicked
+or not). All are judged on other lists by what was wanted. A true propensity is the click model's own probability
+of a look at that row, given what stands above; an estimated one knows the position alone. Cells are kept in
+`--out`, so that a stopped run goes on.
 
 Needs `$PLACINGS_DATA/places` (default ../shared/data) for the places; without it there is the shop alone.
 """
@@ -45,7 +46,8 @@ import pandas as pd
 from placings.core import keep_cell
 from placings.logs import estimate_propensity, find_offsets
 from placings.metrics import mrr, ndcg
-from placings.rerank import learn_debiased, let_fall
+from placings.rankers import LightGBMRanker, LinearRanker, Ranker
+from placings.rerank import Reranker, learn_debiased, let_fall
 from placings.simulate import (
     Cascade,
     DynamicBayesian,
@@ -59,7 +61,8 @@ WORLDS, STRENGTHS = ("shop", "places"), ("weak", "strong")
 MODELS = {"position": PositionBased, "trust": TrustBias, "cascade": Cascade, "dbn": DynamicBayesian}
 RANKERS = ("lightgbm", "linear")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
-VERSION = 1  # of the cells
+CARRIED = ("carried naive", "carried estimated")  # places only, whose sessions have several searches
+VERSION = 2  # of the cells
 # lists of which all is known, that the order shown was learned from; the engine's own order needs none
 TEACHER = {("shop", "weak"): 6, ("shop", "strong"): 300, ("places", "weak"): 0, ("places", "strong"): 2000}
 SHARES = (0.0625, 0.125, 0.25, 0.5)  # of the log's sessions, for the curves
@@ -181,34 +184,34 @@ def find_true_propensity(shown: pd.DataFrame, model: Any) -> np.ndarray:
 # -- learning ----------------------------------------------------------------------------------------
 
 
-class Bag:
+class Bag(Ranker):
     """Boosted trees of several seeds, their scores added up: one seed more or less moves MRR by 0.004."""
 
-    def __init__(self, size: Size) -> None:
-        self.size = size
+    def __init__(self, rounds: int = 60, bag: int = 3) -> None:
+        self.rounds = rounds
+        self.bag = bag
 
-    def fit(self, train: Any, valid: Any = None) -> Bag:
-        from placings.rankers import LightGBMRanker
+    def _weigh(self, train: Any) -> Any:
+        return train, super()._weigh(train)[1]  # each weighs clicks itself
 
-        self.rankers = [
+    def _fit(self, train: Any, valid: Any) -> None:
+        self.rankers_ = [
             LightGBMRanker(
-                rounds=self.size.rounds, learning_rate=0.1, early_stopping=None, debias=False, n_jobs=1,
+                rounds=self.rounds, learning_rate=0.1, early_stopping=None, debias=False, n_jobs=1,
                 random_state=seed,
             ).fit(train)
-            for seed in range(self.size.bag)
+            for seed in range(self.bag)
         ]  # fmt: skip
-        self.training_ = self.rankers[0].training_
-        return self
 
-    def predict(self, data: Any) -> np.ndarray:
-        return np.sum([each.predict(data) for each in self.rankers], axis=0)
+    def _score(self, X: Any) -> np.ndarray:
+        return np.sum([each._score(X) for each in self.rankers_], axis=0)
 
 
 def make_learner(kind: str, size: Size, weighed: bool = False) -> Any:
     """Boosted trees, or a linear ranker by pairs; no early stopping, so that all stop alike."""
-    from placings.rankers import LinearRanker
-
-    return Bag(size) if kind == "lightgbm" else LinearRanker("logistic", 10.0, pairs="mean")
+    if kind == "lightgbm":
+        return Bag(size.rounds, size.bag)
+    return LinearRanker("logistic", 10.0, pairs="mean")
 
 
 def declare_features(world: str, rows: pd.DataFrame) -> Any:
@@ -223,7 +226,6 @@ def learn_teacher(world: str, lists: pd.DataFrame) -> tuple[Any, Any]:
     """The features and the ranker of the order that is shown, from lists of which all is known."""
     from placings.features import shop_features
     from placings.places import place_features
-    from placings.rankers import LinearRanker
 
     told = lists[lists.groupby("search_id")["wanted"].transform("max") > 0].reset_index(drop=True)
     if world == "shop":
@@ -326,11 +328,32 @@ def judge_log(
             if name == "true":
                 scores |= {"naive": fit.naive.predict(test), "bare": fit.weighted.predict(test)}
             found[f"{kind} {name}"] = fit.facts
+        if world.name == "places":
+            scores |= learn_carried(log, judged, make, curve)
         found[kind] = {name: judge_scores(each, test) for name, each in scores.items()}
     counts = {"lists": log["search_id"].nunique(), "clicked": clicked.n_queries, "judged": test.n_queries}
     looks = {"true": looked / looked.iloc[0], "estimated": let_fall(curve).at(np.arange(1, DEPTH + 1))}
     counts["misfit"] = None if curve.misfit is None else bool(curve.misfit.flagged)
     return {**found, **counts, "looks": {name: list(map(float, each)) for name, each in looks.items()}}
+
+
+def learn_carried(log: pd.DataFrame, judged: pd.DataFrame, make: Any, curve: Any) -> dict[str, np.ndarray]:
+    """Scores of the judged lists by re-rankers that also learn from later clicks of a session.
+
+    As `Reranker.fit` has it: unclicked lists are labelled with what their session clicked later. The features
+    are those of the other methods, without past clicks.
+    """
+    from placings.places import place_features
+
+    told = log.drop(columns=["wanted", "look"])
+    test = keep_lists(hide_service(judged), "wanted")
+    scores = {}
+    for name, source in zip(CARRIED, (None, curve), strict=True):
+        reranker = Reranker(
+            place_features(history=False), make(), guard=False, propensity=source, random_state=0
+        )
+        scores[name] = reranker.fit(told).score(test.drop(columns="wanted"))
+    return scores
 
 
 def cut_rows(data: Any, wanted: np.ndarray) -> Any:
@@ -411,9 +434,12 @@ def measure_ratio(
 def write_tables(cells: Sequence[Mapping[str, Any]], rankers: Sequence[str]) -> str:
     """Every log and seed, then the ratios and the worst differences."""
     lines = ["SIMULATED people. MRR on what was wanted; differences to naive.", ""]
-    head = f"{'world':7} {'seed':>4} {'shown':7} {'clicks':9} {'ranker':9} {'clicked':>7} {'naive':>7}"
-    lines.append(head + "".join(f"{name:>11}" for name in METHODS[1:]) + "  taken (true, estimated)")
     whole = [cell for cell in cells if cell["share"] == 1.0]
+    methods = [*METHODS[1:], *(CARRIED if any(cell["world"] == "places" for cell in whole) else ())]
+    head = f"{'world':7} {'seed':>4} {'shown':7} {'clicks':9} {'ranker':9} {'clicked':>7} {'naive':>7}"
+    lines.append(
+        head + "".join(f"{name:>{_fit_width(name)}}" for name in methods) + "  taken (true, estimated)"
+    )
     for cell in whole:
         for kind in rankers:
             values = {name: each["mrr"] for name, each in cell[kind].items()}
@@ -421,7 +447,12 @@ def write_tables(cells: Sequence[Mapping[str, Any]], rankers: Sequence[str]) -> 
             lines.append(
                 f"{cell['world']:7} {cell['seed']:4} {cell['strength']:7} {cell['clicks']:9} {kind:9} "
                 f"{cell['clicked']:7} {values['naive']:7.4f}"
-                + "".join(f"{values[name] - values['naive']:+11.4f}" for name in METHODS[1:])
+                + "".join(
+                    f"{values[name] - values['naive']:+{_fit_width(name)}.4f}"
+                    if name in values
+                    else " " * _fit_width(name)
+                    for name in methods
+                )
                 + f"  {taken}"
             )
     lines.append("")
@@ -441,6 +472,10 @@ def write_tables(cells: Sequence[Mapping[str, Any]], rankers: Sequence[str]) -> 
                     f"{', '.join(told)}; worst of {len(chosen)} logs {worst[0]:+.4f} ({worst[1]})"
                 )
     return "\n".join(lines)
+
+
+def _fit_width(name: str) -> int:
+    return max(11, len(name) + 2)
 
 
 def _find_gain(cell: Mapping[str, Any], kind: str, method: str) -> float:

@@ -12,13 +12,13 @@ places meant of another log (strong). In half of the lists one pair of neighbour
 swapped. Clicks are drawn by a position model (on which the correction rests), and by trust, cascade and DBN
 models, on which it does not.
 
-On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (as `Reranker` does
-it with propensities, true ones or those estimated from the swaps), *bare* (the weights of the true ones without
-the re-ranker's safeguard), on places *carried naive* and *carried estimated* (a `Reranker` that labels unclicked
-lists with what their session clicked later), and an *oracle* (labels are what was wanted, in all lists, clicked
-or not). All are judged on other lists by what was wanted. A true propensity is the click model's own probability
-of a look at that row, given what stands above; an estimated one knows the position alone. Cells are kept in
-`--out`, so that a stopped run goes on.
+On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (as `Reranker`
+does it with propensities, true ones or those estimated from the swaps), *bare* (the weights of the true
+ones without the re-ranker's safeguard), on places *carried naive* and *carried estimated* (a `Reranker`
+that labels unclicked lists with what their session clicked later), and an *oracle* (labels are what was
+wanted, in all lists, clicked or not). All are judged on other lists by what was wanted. A true propensity
+is the click model's own probability of a look at that row, given what stands above; an estimated one knows
+the position alone. Cells are kept in `--out`, so that a stopped run goes on.
 
 Needs `$PLACINGS_DATA/places` (default ../shared/data) for the places; without it there is the shop alone.
 """

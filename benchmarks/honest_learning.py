@@ -33,7 +33,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
 from multiprocessing import get_context
@@ -62,7 +62,7 @@ MODELS = {"position": PositionBased, "trust": TrustBias, "cascade": Cascade, "db
 RANKERS = ("lightgbm", "linear")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
 CARRIED = ("carried naive", "carried estimated")  # places only, whose sessions have several searches
-VERSION = 2  # of the cells
+VERSION = 3  # of the cells
 # lists of which all is known, that the order shown was learned from; the engine's own order needs none
 TEACHER = {("shop", "weak"): 6, ("shop", "strong"): 300, ("places", "weak"): 0, ("places", "strong"): 2000}
 SHARES = (0.0625, 0.125, 0.25, 0.5)  # of the log's sessions, for the curves
@@ -236,6 +236,16 @@ def learn_teacher(world: str, lists: pd.DataFrame) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, eq=False)
+class ShownLists:
+    """Lists as one policy showed them: the log's `rows` with their features, and the judged ones."""
+
+    rows: pd.DataFrame  # `row` is the place of a row in `data`
+    data: Any
+    judged: pd.DataFrame
+    test: Any
+
+
+@dataclass(frozen=True, eq=False)
 class World:
     """Lists with what is wanted, and how they are shown: one for each world and seed."""
 
@@ -245,20 +255,30 @@ class World:
     lists: pd.DataFrame
     judged: pd.DataFrame
     teacher: pd.DataFrame
+    kept: dict[str, ShownLists] = field(default_factory=dict)
 
-    def show(self, strength: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The log's lists and the judged ones as a logging policy of this strength shows them."""
-        shown = []
-        for number, frame in enumerate((self.lists, self.judged)):
-            if self.name == "places" and strength == "weak":
-                scores = -frame["position"].to_numpy(dtype=np.float64)
-            else:
-                ids = self.teacher["search_id"].drop_duplicates().iloc[: TEACHER[self.name, strength]]
-                known = self.teacher[self.teacher["search_id"].isin(ids)].reset_index(drop=True)
-                features, ranker = learn_teacher(self.name, known)
-                scores = ranker.predict(features.to_ranking(frame, "wanted"))
-            shown.append(show_lists(frame, scores, np.random.default_rng([self.seed, 7, number])))
-        return shown[0], shown[1]
+    def show(self, strength: str) -> ShownLists:
+        """The lists as a logging policy of this strength shows them; computed once."""
+        if strength not in self.kept:
+            frames = [
+                self._order(strength, frame, number) for number, frame in enumerate((self.lists, self.judged))
+            ]
+            rows, judged = frames[0].assign(row=np.arange(len(frames[0]))), keep_lists(frames[1], "wanted")
+            plain = hide_service(rows.drop(columns="row"))
+            features = declare_features(self.name, plain).fit(plain)  # sees no label
+            data, test = (features.to_ranking(each, "wanted") for each in (plain, hide_service(judged)))
+            self.kept[strength] = ShownLists(rows, data, judged, test)
+        return self.kept[strength]
+
+    def _order(self, strength: str, frame: pd.DataFrame, number: int) -> pd.DataFrame:
+        if self.name == "places" and strength == "weak":
+            scores = -frame["position"].to_numpy(dtype=np.float64)
+        else:
+            ids = self.teacher["search_id"].drop_duplicates().iloc[: TEACHER[self.name, strength]]
+            known = self.teacher[self.teacher["search_id"].isin(ids)].reset_index(drop=True)
+            features, ranker = learn_teacher(self.name, known)
+            scores = ranker.predict(features.to_ranking(frame, "wanted"))
+        return show_lists(frame, scores, np.random.default_rng([self.seed, 7, number]))
 
 
 def make_world(name: str, seed: int, size: Size) -> World:
@@ -295,46 +315,47 @@ def judge_log(
     `share` is how many of the log's sessions are there.
     """
     model = MODELS[clicks]()
-    shown, judged = world.show(strength)
+    shown = world.show(strength)
+    rows, data, test = shown.rows, shown.data, shown.test
     if share < 1.0:
-        sessions = shown["session_id"].drop_duplicates()
-        shown = shown[shown["session_id"].isin(sessions.iloc[: round(share * len(sessions))])]
-        shown = shown.reset_index(drop=True)
-    log = draw_clicks(shown, model, np.random.default_rng([world.seed, 11]))
+        sessions = rows["session_id"].drop_duplicates()
+        rows = rows[rows["session_id"].isin(sessions.iloc[: round(share * len(sessions))])]
+    log = draw_clicks(rows.reset_index(drop=True), model, np.random.default_rng([world.seed, 11]))
     log["look"] = find_true_propensity(log, model)
     looked = log.groupby("position")["look"].mean().reindex(range(1, DEPTH + 1))
-    known, told = keep_lists(hide_service(log), "label"), keep_lists(hide_service(log), "wanted")
-    features = declare_features(world.name, known.drop(columns="look")).fit(known)
-    oracle = features.to_ranking(told, "wanted")
-    test = features.to_ranking(keep_lists(hide_service(judged), "wanted"), "wanted")
     curve = estimate_propensity(log, "swaps")
-    sources = {
-        "true": known["look"].to_numpy(),
-        "estimated": let_fall(curve).at(known["shown_position"].to_numpy()),
+    labels, looks = np.zeros(data.n_rows), np.ones(data.n_rows)
+    labels[log["row"]], looks[log["row"]] = log["label"], log["look"]
+    there = np.zeros(data.n_queries, dtype=bool)
+    there[data.query_index[log["row"]]] = True
+    oracle = choose_lists(data, there)
+    sources = {"true": looks, "estimated": let_fall(curve).at(shown.rows["position"].to_numpy())}
+    weighed = {
+        name: choose_lists(data.replace(y=labels, propensity=each), there) for name, each in sources.items()
     }
-    sessions = known["session_id"].drop_duplicates().to_numpy()
-    held = set(np.random.default_rng([world.seed, 13]).permutation(sessions)[: len(sessions) // 5])
-    later = known["session_id"].isin(held).to_numpy()
-    clicked = features.to_ranking(known, "label")
+    clicked = weighed["true"]
+    held = np.random.default_rng([world.seed, 13]).random(data.n_rows) < 0.2  # by the number of a session
+    first = clicked.segments["session_id"][clicked.offsets[:-1]]
+    later = held[np.unique(first, return_inverse=True)[1]]
     found: dict[str, Any] = {}
     for kind in rankers:
         make = partial(make_learner, kind, world.size)
         scores, naive = {"oracle": make().fit(oracle).predict(test)}, None
-        for name, looks in sources.items():
-            data = clicked.replace(propensity=looks)
-            fit = learn_debiased(make, cut_rows(data, ~later), cut_rows(data, later), naive=naive)
+        for name, each in weighed.items():
+            parts = (each[np.flatnonzero(~later)], each[np.flatnonzero(later)])
+            fit = learn_debiased(make, *parts, naive=naive)
             naive = fit.naive
             scores[name] = fit.ranker.predict(test)
             if name == "true":
                 scores |= {"naive": fit.naive.predict(test), "bare": fit.weighted.predict(test)}
             found[f"{kind} {name}"] = fit.facts
         if world.name == "places":
-            scores |= learn_carried(log, judged, make, curve)
+            scores |= learn_carried(log, shown.judged, make, curve)
         found[kind] = {name: judge_scores(each, test) for name, each in scores.items()}
     counts = {"lists": log["search_id"].nunique(), "clicked": clicked.n_queries, "judged": test.n_queries}
-    looks = {"true": looked / looked.iloc[0], "estimated": let_fall(curve).at(np.arange(1, DEPTH + 1))}
+    curves = {"true": looked / looked.iloc[0], "estimated": let_fall(curve).at(np.arange(1, DEPTH + 1))}
     counts["misfit"] = None if curve.misfit is None else bool(curve.misfit.flagged)
-    return {**found, **counts, "looks": {name: list(map(float, each)) for name, each in looks.items()}}
+    return {**found, **counts, "looks": {name: list(map(float, each)) for name, each in curves.items()}}
 
 
 def learn_carried(log: pd.DataFrame, judged: pd.DataFrame, make: Any, curve: Any) -> dict[str, np.ndarray]:
@@ -345,8 +366,8 @@ def learn_carried(log: pd.DataFrame, judged: pd.DataFrame, make: Any, curve: Any
     """
     from placings.places import place_features
 
-    told = log.drop(columns=["wanted", "look"])
-    test = keep_lists(hide_service(judged), "wanted")
+    told = log.drop(columns=["wanted", "look", "row"])
+    test = hide_service(judged)
     scores = {}
     for name, source in zip(CARRIED, (None, curve), strict=True):
         reranker = Reranker(
@@ -356,9 +377,10 @@ def learn_carried(log: pd.DataFrame, judged: pd.DataFrame, make: Any, curve: Any
     return scores
 
 
-def cut_rows(data: Any, wanted: np.ndarray) -> Any:
-    """The lists of some rows; a list is there whole or not at all."""
-    return data[np.flatnonzero(wanted[data.offsets[:-1]])]
+def choose_lists(data: Any, there: np.ndarray) -> Any:
+    """Those of these lists that have two items or more and a label above 0."""
+    labelled = np.bincount(data.query_index, data.y > 0, minlength=data.n_queries) > 0
+    return data[np.flatnonzero(there & labelled & (data.sizes > 1))]
 
 
 def judge_scores(scores: np.ndarray, test: Any) -> dict[str, float]:

@@ -42,6 +42,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
 	$(BIN)/python benchmarks/online_tests.py
+	$(BIN)/python benchmarks/propensity_recovery.py --quick
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/places_threads.py
 	$(BIN)/python benchmarks/hot_path.py
@@ -51,6 +52,7 @@ bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (defau
 	$(BIN)/python benchmarks/places_engine.py
 	$(BIN)/python benchmarks/places_gain.py
 	$(BIN)/python benchmarks/personal_history.py
+	$(BIN)/python benchmarks/honest_learning.py
 	$(BIN)/python benchmarks/real_places.py
 	$(BIN)/python benchmarks/input_norm.py
 	$(BIN)/python benchmarks/transforms.py

@@ -17,6 +17,7 @@ from placings.data.ranking import RankingData
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
 from placings.rankers.catalogue import CLASSES, RANKERS, find_class, find_familiar, make_ranker
+from placings.rankers.click_weights import weigh_clicks
 from placings.rankers.estimator import Ranker
 
 # A row at another place, or in another layout, may meet another kernel of BLAS: float32 in the networks.
@@ -200,6 +201,59 @@ def test_a_weight_of_zero_takes_queries_out(fitted: Ranker, train: RankingData, 
     weight = np.where(train.query_index < 15, 1.0, 0.0)
     scores = clone(fitted).fit(lies, sample_weight=weight).predict(test)
     assert np.nanmean(ndcg(scores, test.y, test.offsets, k=10)) > 0.9
+
+
+# -- weights of items --------------------------------------------------------------------------------
+
+
+def make_biased_clicks() -> RankingData:
+    """Lists of four, where a plain row is looked at by all and a good one, further down, by one in five.
+
+    Of 100 people who look, 40 click the plain row and 90 the good one; but only 20 look at the good one. So
+    the plain row has more clicks: in 41 lists alone, in 9 with the good one, which has 13 to itself. The
+    first row is clicked always, the last never: lists have several clicks, of several weights.
+    """
+    rows = np.eye(4)  # first, plain, good, last
+    clicks = [[1, 1, 0, 0]] * 41 + [[1, 0, 1, 0]] * 13 + [[1, 1, 1, 0]] * 9 + [[1, 0, 0, 0]] * 60
+    order = np.random.default_rng(0).permutation(len(clicks))
+    return RankingData.from_arrays(
+        np.tile(rows, (len(clicks), 1)), np.concatenate([clicks[place] for place in order]),
+        np.repeat(np.arange(len(clicks)), 4), feature_names=["first", "plain", "good", "last"],
+        propensity=np.tile([1.0, 1.0, 0.2, 0.2], len(clicks)),
+    )  # fmt: skip
+
+
+def test_a_ranker_learns_what_people_want_from_clicks_and_propensities_or_says_that_it_cannot(
+    fitted: Ranker,
+) -> None:
+    if not learns(fitted):
+        return
+    data = make_biased_clicks()
+    shown = np.eye(4)
+    naive = clone(fitted).fit(data.replace(propensity=None)).predict(shown, qid=np.zeros(4))
+    assert naive[1] > naive[2] > naive[3]  # more clicks on the plain row
+    if type(fitted).__name__ == "CatBoostRanker":
+        with pytest.raises(BadInput, match="CatBoost's YetiRank takes one weight for each query.*QueryRMSE"):
+            clone(fitted).fit(data)
+        fitted = clone(fitted).set_params(loss="QueryRMSE")
+    ranker = clone(fitted).fit(data)
+    honest = ranker.predict(shown, qid=np.zeros(4))
+    assert honest[2] > honest[1] > honest[3]
+    assert ranker.training_["propensity"]["clicks"] == 123 + 50 + 22
+    weights = weigh_clicks(data.y, data.propensity).weights
+    plain = data.replace(propensity=None)
+    if ranker.training_["propensity"]["weighs"] == "labels":  # a squared error is that of the label
+        by_hand = clone(fitted).fit(plain.replace(y=data.y * weights))
+    else:
+        by_hand = clone(fitted).fit(plain, sample_weight=weights)
+    np.testing.assert_array_equal(by_hand.predict(shown, qid=np.zeros(4)), honest)
+
+
+def test_propensities_that_are_all_equal_change_nothing(
+    fitted: Ranker, train: RankingData, test: RankingData
+) -> None:
+    even = clone(fitted).fit(train.replace(propensity=np.full(train.n_rows, 0.25)))
+    np.testing.assert_allclose(even.predict(test), fitted.predict(test), atol=1e-9)
 
 
 def test_predicting_before_fitting_is_refused(fitted: Ranker, test: RankingData) -> None:

@@ -110,3 +110,26 @@ def slow_value(name: str, rows: list[Row], k: int | None, ties: str = "stable") 
     if name not in OF_PAIRS and not any(label > 0 for _, label in rows):
         return None
     return SLOW[name](SlowList(sort_rows(rows, ties), k))
+
+
+# -- clicks over propensities --------------------------------------------------------------------------------
+
+SeenRow = tuple[float, float, float]  # score, label, propensity
+
+SLOW_DEBIASED: dict[str, Callable[[float, int], float]] = {  # what a click of this weight adds at this rank
+    "dcg:ips": lambda weight, rank: weight / math.log2(1 + rank),
+    "clicks:ips": lambda weight, rank: weight,
+    "mrr:ips": lambda weight, rank: weight / rank,
+}
+
+
+def slow_debiased(
+    name: str, rows: list[SeenRow], k: int | None, ties: str = "stable", clip: float | None = 100.0
+) -> float:
+    """One debiased metric of one list in plain Python: a sum over its clicks."""
+    worth = [
+        (score, 0.0 if label == 0 else 1 / propensity if clip is None else min(1 / propensity, clip))
+        for score, label, propensity in rows
+    ]
+    ranked = sort_rows(worth, ties)[:k]
+    return sum(SLOW_DEBIASED[name](weight, rank) for rank, (_, weight) in enumerate(ranked, 1))

@@ -17,6 +17,7 @@ from placings.cli.options import (
     FoldNumber,
     Label,
     Missing,
+    Propensity,
     Qid,
     Split,
     SplitBy,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
-READING = ("fold", "split", "missing", "qid", "label", "features")
+READING = ("fold", "split", "missing", "qid", "label", "features", "propensity")
 SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "cluster", "seed", "out", *READING)
 EVALUATE_OPTIONS = ("model", "scores", *SHARED)
 COMPARE_OPTIONS = (
@@ -108,6 +109,7 @@ class Judging:
     qid: Qid = None
     label: Label = None
     features: FeatureNames = None
+    propensity: Propensity = None
 
 
 @takes(Judging, "judging")
@@ -149,7 +151,7 @@ def evaluate_files(
 
         rankers = [load_ranker(chosen["model"])]
     rows, together = read_judged(data, chosen, rankers)
-    _check_slices(rows, chosen)
+    _check_rows(rows, chosen, names)
     with _start(chosen, "evaluate", data, rows, overwrite) as run:
         if rankers:
             judged = give_scores(rankers[0], rows)
@@ -241,7 +243,7 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
     _check(data, chosen, names, [place for _, place in files])
     loaded = [(name, load_ranker(place)) for name, place in models]
     rows, together = read_judged(data, chosen, [ranker for _, ranker in loaded])
-    _check_slices(rows, chosen)
+    _check_rows(rows, chosen, names)
     with _start(chosen, "compare", data, rows, overwrite) as run:
         methods: dict[str, list[Floats]] = {}
         for name, ranker in loaded:
@@ -354,11 +356,12 @@ def _check(
     check_inputs(data, *scores)
 
 
-def _check_slices(rows: RankingData, chosen: Mapping[str, Any]) -> None:
-    """Refuse slices and clusters that the data do not have, before anything is scored."""
+def _check_rows(rows: RankingData, chosen: Mapping[str, Any], metrics: list[str]) -> None:
+    """Refuse slices, clusters and propensities that the data do not have, before anything is scored."""
     from placings.data import find_clusters
-    from placings.evaluation import find_groups
+    from placings.evaluation import check_propensity, find_groups
 
+    check_propensity(metrics, rows)
     if chosen.get("cluster") not in (None, "auto"):
         find_clusters(rows, chosen["cluster"])
     find_groups(_settings(chosen).get("slices"), [rows])

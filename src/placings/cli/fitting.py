@@ -15,6 +15,7 @@ from placings.cli.options import (
     Missing,
     MLflow,
     Overwrite,
+    Propensity,
     Qid,
     RankerName,
     SplitBy,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "features", "out", "mlflow", "coverage_limits", "positive_weight", "split_by",
+    "features", "propensity", "out", "mlflow", "coverage_limits", "positive_weight", "split_by",
 )  # fmt: skip
 
 
@@ -55,6 +56,7 @@ def fit_files(
     qid: Qid = None,
     label: Label = None,
     features: FeatureNames = None,
+    propensity: Propensity = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     positive_weight: Annotated[
         float | None, typer.Option(min=0.0, help="Rows with a label above 0 weigh so much more.", metavar="W")
@@ -104,8 +106,8 @@ def fit_files(
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
         "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "features": features,
-        "out": out, "mlflow": mlflow, "coverage_limits": coverage_limits, "positive_weight": positive_weight,
-        "split_by": split_by,
+        "propensity": propensity, "out": out, "mlflow": mlflow, "coverage_limits": coverage_limits,
+        "positive_weight": positive_weight, "split_by": split_by,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     name = str(chosen.get("ranker", "lightgbm"))
@@ -117,6 +119,7 @@ def fit_files(
     folder = check_fit(data, chosen, names, model, tensorboard)
     parts = read_parts(data, chosen, random_state)
     check_alike(parts)
+    check_judged(parts, names, model)
     if chosen.get("coverage_limits") is not None:
         check_training(parts["train"], Path(chosen["coverage_limits"]), as_json=as_json)
     written = {
@@ -219,6 +222,16 @@ def check_alike(parts: dict[str, RankingData]) -> None:
             align_features(part, parts["train"].feature_names)
 
 
+def check_judged(parts: dict[str, RankingData], metrics: list[str], model: Ranker) -> None:
+    """Refuse data without the propensities that a metric, or early stopping, divides clicks by."""
+    from placings.evaluation import check_propensity
+
+    check_propensity(metrics, parts.get("valid"), parts.get("test"))
+    watched = model.get_params(deep=False).get("metric")
+    if watched is not None:
+        check_propensity([str(watched)], parts.get("valid"))
+
+
 def weigh_train(train: RankingData, chosen: dict[str, Any]) -> RankingData:
     """The training data, rows with a label above 0 weighted as asked."""
     from placings.evaluation import weigh_positives
@@ -296,7 +309,8 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
     from placings.cli.loading import read_data
     from placings.data import find_clusters, find_collection
 
-    reading: dict[str, Any] = {name: chosen.get(name) for name in ("missing", "qid", "label", "features")}
+    names = ("missing", "qid", "label", "features", "propensity")
+    reading: dict[str, Any] = {name: chosen.get(name) for name in names}
     collection = find_collection(path) if path.is_dir() else None
     parts: dict[str, RankingData] = {}
     if collection is not None:

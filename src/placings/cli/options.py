@@ -31,6 +31,12 @@ Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. tes
 Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
 Qid = Annotated[str | None, typer.Option(help="Column of the query ids, in a table.")]
 Label = Annotated[str | None, typer.Option(help="Column of the labels, in a table.")]
+Propensity = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the propensities, in a table, for metrics such as dcg@10:ips.", metavar="COLUMN"
+    ),
+]
 FeatureNames = Annotated[
     str | None,
     typer.Option(

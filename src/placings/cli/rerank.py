@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +58,14 @@ def fit_log(
     half_life: Annotated[
         float, typer.Option(help="Days after which a person's own click counts half.", metavar="DAYS")
     ] = 30.0,
+    propensity: Annotated[
+        str | None,
+        typer.Option(
+            help="Weigh clicks by how often their rank is looked at: what placings log propensity --out "
+            "wrote, or log for the column propensity of LOG.",
+            metavar="FILE",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random state.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -68,16 +77,17 @@ def fit_log(
       placings rerank fit rows.parquet --out reranker --features shop --ranker lightgbm
       placings rerank fit train.parquet --valid valid.parquet --out reranker --no-guard
       placings rerank fit rows.parquet --out reranker --history --half-life 60
+      placings rerank fit rows.parquet --out reranker --propensity curve.json
     """
     from placings.cli.checks import check_folder, check_inputs
     from placings.core import refuse_other
     from placings.logs import ClickLog
     from placings.rerank import Reranker
 
-    chosen = _read_features(features)
+    chosen, looks = _read_features(features), _read_propensity(propensity)
     settings: dict[str, Any] = {
         "ranker": ranker, "guard": guard, "pool": pool, "random_state": seed, "history": history,
-        "half_life": half_life,
+        "half_life": half_life, "propensity": looks,
     }  # fmt: skip
     Reranker(features=chosen or "places", **settings).check_settings()
     check_folder(out)
@@ -103,6 +113,8 @@ def fit_log(
         **({} if reranker.own_clicks_ is None else {"people": len(reranker.own_clicks_.people)}),
         "left_out": list(reranker.features_.notes),
     }  # fmt: skip
+    if reranker.debias_ is not None:
+        found["debias"] = reranker.debias_
     if as_json:
         print_json(found)
         return
@@ -239,6 +251,23 @@ def _read_features(features: str | None) -> str | FeatureSet | None:
     return read_features(features)
 
 
+def _read_propensity(told: str | None) -> Any:
+    """A curve from a file, "log", or None."""
+    if told is None or told == "log":
+        return told
+    from placings.cli.checks import check_inputs
+    from placings.core import BadFile, BadInput, read_json
+    from placings.logs import PropensityCurve
+
+    check_inputs(told)
+    try:
+        return PropensityCurve.from_state(read_json(Path(told)))
+    except BadInput as error:
+        raise BadFile(
+            told, f"{error} Write one with: placings log propensity LOG --out curve.json"
+        ) from error
+
+
 def _say(text: str) -> None:
     """What is being done, on stderr and only on a terminal."""
     if sys.stderr.isatty():
@@ -257,12 +286,25 @@ def _say_fit(found: dict[str, Any], reranker: Any) -> list[str]:
         f"learned from {found['lists']:,} lists, {found['features']} features; MRR on validation: {judged}",
         *(f"  {note}" for note in found["left_out"]),
     ]
+    if reranker.debias_ is not None:
+        lines.append(_say_debias(reranker.debias_))
     if reranker.guard_ is not None:
         lines += ["", str(reranker.guard_), ""]
     where = found["out"]
     lines.append(f"kept in {where} (digest {found['digest'][:12]}…)")
     lines.append(f"next: placings rerank evaluate {where} LOG")
     return lines
+
+
+def _say_debias(facts: Mapping[str, Any]) -> str:
+    """Which of the two models was taken, and what its propensities rest on."""
+    on = facts.get("rests_on", "the log's column propensity")
+    both = f"{facts['difference']:+.4f} ± {facts['standard_error']:.4f} in {facts['metric']}"
+    verdict = {
+        "weighted": "clicks were weighed by their propensity: not shown to be worse than plain clicks",
+        "naive": "plain clicks were taken: weighing them by their propensity was shown to be worse",
+    }[facts["chosen"]]
+    return f"{verdict} ({both} over {facts['lists']:,} lists); propensities rest on {on}"
 
 
 def _as_plain(fields: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from placings.cli.options import (
     Missing,
     MLflow,
     Overwrite,
+    Propensity,
     Qid,
     RankerName,
     SplitBy,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
-    "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "features", "seed", "out",
-    "mlflow", "positive_weight", "split_by",
+    "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "features", "propensity",
+    "seed", "out", "mlflow", "positive_weight", "split_by",
 )  # fmt: skip
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 
@@ -71,6 +72,7 @@ def tune_files(
     qid: Qid = None,
     label: Label = None,
     features: FeatureNames = None,
+    propensity: Propensity = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same trials.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the best parameters, trials and curve.")
@@ -102,8 +104,8 @@ def tune_files(
         "ranker": ranker, "trials": trials, "method": method, "space": space, "valid": valid,
         "valid_share": valid_share, "folds": folds, "metric": metric, "empty": empty, "storage": storage,
         "study": study, "workers": workers, "timeout": timeout, "prune": prune, "fold": fold,
-        "missing": missing, "qid": qid, "label": label, "features": features, "seed": seed,
-        "out": out, "mlflow": mlflow, "split_by": split_by,
+        "missing": missing, "qid": qid, "label": label, "features": features, "propensity": propensity,
+        "seed": seed, "out": out, "mlflow": mlflow, "split_by": split_by,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
     found = run_search(data, chosen, overwrite=overwrite)

@@ -78,6 +78,7 @@ from .limits import say_limit as say_limit
 from .moved import keep_old_names as keep_old_names
 from .moved import take_renamed as take_renamed
 from .progress import show_progress as show_progress
+from .statistics import FEW as FEW
 from .statistics import Estimate as Estimate
 from .statistics import adjust_holm as adjust_holm
 from .statistics import bootstrap_means as bootstrap_means
@@ -92,12 +93,14 @@ from .statistics import estimate_mean as estimate_mean
 from .statistics import find_missing as find_missing
 from .statistics import find_quantile as find_quantile
 from .statistics import flip_signs as flip_signs
+from .statistics import interval_means as interval_means
 from .statistics import judge_replicates as judge_replicates
 from .statistics import mean_known as mean_known
 from .statistics import measure_effect as measure_effect
 from .statistics import number_clusters as number_clusters
 from .statistics import percentile_interval as percentile_interval
 from .statistics import resample_means as resample_means
+from .statistics import t_interval as t_interval
 from .statistics import wilson_interval as wilson_interval
 from .streams import SUFFIXES as SUFFIXES
 from .streams import check_file as check_file

@@ -23,6 +23,8 @@ from placings.core.arrays import AnyArray, Bools, Floats, Ints
 from placings.core.errors import BadInput
 
 CHUNK = 4_000_000  # numbers held at once by a resampling: 32 MB
+FEW = 150  # units below which a percentile bootstrap is too narrow, and t is taken
+PRIOR = 100.0  # so many units' worth of the variance by chance steadies that of the sample
 
 
 # -- clusters ----------------------------------------------------------------------------------------------
@@ -197,6 +199,115 @@ def judge_replicates(replicates: Floats) -> Floats:
     below, above = (1 + (replicates <= 0.0).sum(axis=0)) / size, (1 + (replicates >= 0.0).sum(axis=0)) / size
     p: Floats = np.minimum(1.0, 2.0 * np.minimum(below, above))
     return p
+
+
+# -- intervals of means ------------------------------------------------------------------------------------
+
+
+def interval_means(
+    values: Floats,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    random_state: int = 0,
+    clusters: ArrayLike | None = None,
+    chance: Floats | None = None,
+    bounds: Sequence[tuple[float, float]] | None = None,
+) -> tuple[Floats, Floats]:
+    """Intervals of the mean of each column: a percentile bootstrap, or Student's t where units are few.
+
+    `values` is `[queries, columns]`, low and high are `[columns]`; NaN, `clusters` and `draws` (0: no
+    interval) are as in `bootstrap_means`, whose intervals these are from `FEW` units on. A percentile
+    bootstrap of fewer is too narrow: of 30 it holds the mean 92 to 94 % of the time, where it says 95. There
+    the interval is `t_interval`'s.
+
+    `chance` `[queries, columns]`, for values whose heavy parts are rare, is the variance that each query's
+    value has by chance alone. A column that has one (not NaN) is `t_interval`'s whatever the number of
+    units: a sample in which the rare parts happen to be missing has a low mean and a low variance at once,
+    and its own interval misses the truth. Ends are cut at the `bounds` of each column, which no mean leaves.
+
+    >>> interval_means(np.array([[0.0], [1.0], [1.0], [0.0]]))  # 0.5 ± 3.1824 · 0.57735/2
+    (array([-0.41869298]), array([1.41869298]))
+    >>> interval_means(np.array([[0.0], [1.0], [1.0], [0.0]]), bounds=[(0.0, 1.0)])
+    (array([0.]), array([1.]))
+    """
+    check_count("bootstrap", draws)
+    check_share("level", level)
+    known: Bools = ~np.isnan(values)
+    scored: Bools = np.asarray(known.any(axis=1))
+    codes = _as_codes(clusters, scored)
+    units = int(scored.sum()) if codes is None else int(codes.max(initial=-1)) + 1
+    rare: Bools = np.zeros(values.shape[1], dtype=np.bool_)
+    if chance is not None:
+        rare = ~np.asarray(np.isnan(chance).all(axis=0))
+    if draws == 0 or (units >= FEW and not rare.any()):
+        return bootstrap_means(values, draws=draws, level=level, random_state=random_state, clusters=clusters)
+    low, high = t_interval(values, level=level, clusters=clusters, chance=chance)
+    if bounds is not None:
+        least, most = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
+        low, high = np.maximum(low, least), np.minimum(high, most)
+    if units >= FEW:
+        drawn = bootstrap_means(
+            values, draws=draws, level=level, random_state=random_state, clusters=clusters
+        )
+        low, high = np.where(rare, low, drawn[0]), np.where(rare, high, drawn[1])
+    return low, high
+
+
+def t_interval(
+    values: Floats,
+    *,
+    level: float = 0.95,
+    clusters: ArrayLike | None = None,
+    chance: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Student's t interval of the mean of each column, longer on the side to which the values are skewed.
+
+    `mean ± t · s`, t with C − 1 degrees of freedom over C clusters with a value (queries, without `clusters`)
+    and s the jackknife's: `s² = (C − 1)/C · Σ_c (m_c − m̄)²` with m_c the mean without cluster c. The end on
+    the side of the skewness γ of the clusters' sums moves out by Johnson's `s · γ/√C · (2t² + 1)/6`; the
+    other stays. One cluster has no interval (NaN).
+
+    With `chance` `[queries, columns]`, the variance of each query's value by chance alone, `V = Σ chance/n²`
+    steadies s², which is no less than `(100 · V + (C − 1) · s²) / (100 + C − 1)`.
+
+    >>> low, high = t_interval(np.array([[0.0], [0.0], [0.0], [4.0]]))  # skewed to the right
+    >>> (low + high).round(2) > 2.0
+    array([ True])
+
+    Johnson, Modified t tests and confidence intervals for asymmetrical populations, JASA 1978. Bell and
+    McCaffrey, Bias reduction in standard errors for linear regression with multi-stage samples, 2002.
+    """
+    from scipy.special import stdtrit
+
+    known = ~np.isnan(values)
+    codes = _as_codes(clusters, np.ones(len(values), dtype=np.bool_))
+    sums = _sum_clusters(np.where(known, values, 0.0), codes)
+    counts = _sum_clusters(known.astype(np.float64), codes)
+    inside = counts > 0.0
+    units, total = inside.sum(axis=0).astype(np.float64), counts.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = sums.sum(axis=0) / total
+        without = (sums.sum(axis=0) - sums) / (total - counts)  # the mean when one cluster is left out
+        middle = np.where(inside, without, 0.0).sum(axis=0) / units
+        away = np.where(inside, without - middle, 0.0)
+        square = (units - 1.0) / units * (away * away).sum(axis=0)
+        parts = np.where(inside, sums - mean * counts, 0.0)
+        second, third = (parts**2).sum(axis=0) / units, (parts**3).sum(axis=0) / units
+        skew = np.where(second > 0.0, third / second**1.5, 0.0)
+        skew = np.where(units > 2, skew * np.sqrt(units * (units - 1.0)) / np.maximum(units - 2.0, 1.0), 0.0)
+        flat = square <= (1e-13 * np.abs(mean)) ** 2  # nothing but rounding
+        square = np.where(flat, 0.0, square)
+        if chance is not None:
+            by_chance = np.where(known, np.nan_to_num(chance), 0.0).sum(axis=0) / total**2
+            steadied = (PRIOR * by_chance + (units - 1.0) * square) / (PRIOR + units - 1.0)
+            square = np.maximum(square, steadied)
+        error = np.sqrt(square)
+        t = stdtrit(np.maximum(units - 1.0, 1.0), (1.0 + level) / 2.0)
+        shift = error * np.where(flat, 0.0, skew) / np.sqrt(units) * (2.0 * t * t + 1.0) / 6.0
+        low, high = mean - t * error + np.minimum(shift, 0.0), mean + t * error + np.maximum(shift, 0.0)
+    few = units < 2
+    return np.where(few, np.nan, low), np.where(few, np.nan, high)
 
 
 # -- paired tests ------------------------------------------------------------------------------------------

@@ -77,3 +77,4 @@ from .tables import write_parquet as write_parquet
 from .trec import read_qrels as read_qrels
 from .trec import read_trec as read_trec
 from .trec import write_run as write_run
+from .weights import find_uneven_rows as find_uneven_rows

@@ -3,6 +3,7 @@ from .comparison import compare as compare
 from .contest import CELLS as CELLS
 from .contest import compare_trained as compare_trained
 from .contest import read_folds as read_folds
+from .debiasing import check_propensity as check_propensity
 from .explanation import explain as explain
 from .importance import Importance as Importance
 from .importance import permute_importance as permute_importance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,23 +13,32 @@ from placings.core import (
     Ints,
     UnknownName,
     adjust_holm,
-    bootstrap_means,
     check_count,
     check_share,
     compare_pairs,
     describe_pairs,
     flip_signs,
+    interval_means,
     mean_known,
     measure_effect,
     option,
 )
 from placings.data import RankingData, find_clusters
+from placings.evaluation.debiasing import (
+    all_debiased,
+    check_propensity,
+    find_bounds,
+    say_debiased,
+    vary_by_chance,
+    weigh_rows,
+)
 from placings.evaluation.scoring import (
     count_queries,
     describe_clusters,
     give_scores,
     is_lower_better,
     name_metrics,
+    name_students,
     refuse_other_data,
     stack_columns,
 )
@@ -73,7 +82,8 @@ def compare(
     than the first baseline, ‡ than the second, ▼ and ▽ significantly worse, two-sided at `alpha`. Less is
     better of `arp` and `rank`. Without a baseline nothing is tested.
 
-    Intervals are percentile bootstraps over queries that all methods and metrics share. `empty`,
+    Intervals are percentile bootstraps over queries that all methods and metrics share, and Student's t of
+    fewer than 150 queries (users, sessions) and of metrics that end in `:ips`, as in `evaluate`. `empty`,
     `min_items`, `slices` and `options` are those of `evaluate`.
 
     Queries of one user or session are alike: with `cluster` (as in `evaluate`; "auto" finds the segments
@@ -104,10 +114,11 @@ def compare(
     )
     rules = {"empty": empty, "min_items": min_items, **options}
     wanted = name_metrics(metrics)
+    check_propensity(wanted, *folds)
     single = isinstance(data, RankingData)
-    per_query, seeds = {}, {}
+    per_query, worth, seeds = {}, {}, {}
     for method, entries in methods.items():
-        per_query[str(method)], seeds[str(method)] = _measure_method(
+        per_query[str(method)], worth[str(method)], seeds[str(method)] = _measure_method(
             str(method), entries, folds, single, wanted, rules
         )
     names = list(next(iter(per_query.values())))
@@ -119,10 +130,11 @@ def compare(
     clusters = find_clusters(folds, cluster)
     codes = None if clusters is None else clusters.codes
     settings |= describe_clusters(clusters)
-    columns = _Columns(per_query, baselines)
-    low, high = bootstrap_means(
-        columns.all, draws=bootstrap, level=level, random_state=random_state, clusters=codes
-    )
+    chances = _find_chances(worth, baselines, folds, options)
+    columns = _Columns(per_query, baselines, chances, empty)
+    settings |= name_students(columns.values, codes, names)
+    resampling = {"draws": bootstrap, "level": level, "random_state": random_state}
+    low, high = columns.find_intervals(codes, resampling)
     means = mean_known(columns.values).reshape(len(per_query), len(names))
     ends = np.stack([low, high], axis=1).tolist()
     intervals = {
@@ -130,11 +142,12 @@ def compare(
         for row, method in enumerate(per_query)
     }
     differences = _test_differences(columns, low, high, settings, codes)
-    counts = count_queries(folds, empty, min_items, options.get("relevant_from"))
+    counted = "zero" if all_debiased(wanted) else empty
+    counts = count_queries(folds, counted, min_items, options.get("relevant_from"))
     found = [
         each
         for group in find_groups(slices, folds)
-        for each in _judge_group(group, per_query, settings, codes)
+        for each in _judge_group(group, per_query, chances, settings, codes)
     ]
     first = names[0]
     return Comparison(
@@ -145,7 +158,7 @@ def compare(
         intervals=intervals,
         differences=tuple(differences),
         counts=counts,
-        rule=say_counts(counts, per_query, folds, empty, min_items),
+        rule=say_counts(counts, per_query, folds, empty, min_items) + say_debiased(wanted, folds, options),
         notes=tuple(list_notes(settings, differences, folds, counts)),
         settings=settings,
         qids=np.concatenate([fold.qids.astype(object) for fold in folds]),
@@ -164,8 +177,10 @@ def _measure_method(
     single: bool,
     metrics: Sequence[str | Metric],
     rules: Mapping[str, Any],
-) -> tuple[dict[str, Floats], int]:
-    """Per-query values, seeds averaged and folds joined, and the (largest) number of seeds."""
+) -> tuple[dict[str, Floats], list[dict[str, Floats]], int]:
+    """Per-query values, seeds averaged and folds joined; what a click would add in each row of each fold; and
+    the (largest) number of seeds.
+    """
     if single:
         by_fold = [entries]
     elif _is_list(entries):
@@ -176,18 +191,23 @@ def _measure_method(
         raise BadInput(
             f"{method!r} must have one entry for each of the {len(folds)} folds. Got {len(by_fold)}."
         )
-    parts, most = [], 0
+    parts, worths, most = [], [], 0
     for place, (entry, fold) in enumerate(zip(by_fold, folds, strict=True), 1):
         runs = list(entry) if _is_list(entry) else [entry]
         if not runs:
             raise BadInput(f"{method!r} must have at least one ranker or array of scores. Got an empty list.")
         where = f"the scores of {method!r}" + ("" if single else f" in fold {place}")
+        scored = [give_scores(run, fold, where) for run in runs]
         measured = [
-            measure(metrics, give_scores(run, fold, where), fold.y, fold.offsets, **rules) for run in runs
+            measure(metrics, scores, fold.y, fold.offsets, propensity=fold.propensity, **rules)
+            for scores in scored
         ]
+        weighed = [weigh_rows(metrics, scores, fold, rules) for scores in scored]
+        worths.append({name: np.mean([each[name] for each in weighed], axis=0) for name in weighed[0]})
         parts.append({name: np.mean([each[name] for each in measured], axis=0) for name in measured[0]})
         most = max(most, len(runs))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, most
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return joined, worths, most
 
 
 def _is_list(entry: Any) -> bool:
@@ -242,21 +262,68 @@ def _list_baselines(
 # -- tests -----------------------------------------------------------------------------------------
 
 
+Key: TypeAlias = tuple[str, str, str]  # a method, the baseline it is compared with or "", a metric
+
+
 class _Columns:
     """Values `[queries, methods × metrics]`, and beside them the differences to each baseline."""
 
-    def __init__(self, per_query: Mapping[str, Mapping[str, Floats]], baselines: Sequence[str]) -> None:
+    def __init__(
+        self,
+        per_query: Mapping[str, Mapping[str, Floats]],
+        baselines: Sequence[str],
+        chances: Mapping[Key, Floats],
+        empty: str,
+    ) -> None:
         self.values = np.concatenate([stack_columns(values) for values in per_query.values()], axis=1)
-        self.keys = [
-            (method, against, name)
-            for against in baselines
-            for method in per_query
-            if method != against
-            for name in per_query[method]
-        ]
+        self.keys = _list_keys(per_query, baselines)
         pairs = [per_query[method][name] - per_query[against][name] for method, against, name in self.keys]
         self.differences = np.stack(pairs, axis=1) if pairs else np.empty((len(self.values), 0))
         self.all = np.concatenate([self.values, self.differences], axis=1)
+        own = [(method, "", name) for method, values in per_query.items() for name in values]
+        unknown = np.full(len(self.values), np.nan)
+        self.chance = np.stack([chances.get(key, unknown) for key in (*own, *self.keys)], axis=1)
+        ends = find_bounds([name for _, _, name in own], empty)
+        apart = find_bounds([name for _, _, name in self.keys], empty)
+        self.bounds = [*ends, *((least - most, most - least) for least, most in apart)]
+
+    def find_intervals(self, clusters: Ints | None, resampling: Mapping[str, Any]) -> tuple[Floats, Floats]:
+        """Low and high of every column."""
+        how: dict[str, Any] = dict(resampling)
+        return interval_means(self.all, clusters=clusters, chance=self.chance, bounds=self.bounds, **how)
+
+
+def _list_keys(per_query: Mapping[str, Iterable[str]], baselines: Sequence[str]) -> list[Key]:
+    """Every method against every baseline in every metric."""
+    return [
+        (method, against, name)
+        for against in baselines
+        for method in per_query
+        if method != against
+        for name in per_query[method]
+    ]
+
+
+def _find_chances(
+    worth: Mapping[str, Sequence[Mapping[str, Floats]]],
+    baselines: Sequence[str],
+    folds: Sequence[RankingData],
+    options: Mapping[str, Any],
+) -> dict[Key, Floats]:
+    """The variance by chance of every debiased column `[queries]`; a difference has that of its clicks' own.
+
+    A click that both methods rank alike moves neither's lead, so the difference is taken row by row.
+    """
+    names = {method: list(parts[0]) for method, parts in worth.items()}
+    keys = [(method, "", name) for method in names for name in names[method]]
+    found = {}
+    for method, against, name in [*keys, *_list_keys(names, baselines)]:
+        parts = []
+        for place, fold in enumerate(folds):
+            other = worth[against][place][name] if against else 0.0
+            parts.append(vary_by_chance(worth[method][place][name] - other, fold, options))
+        found[method, against, name] = np.concatenate(parts)
+    return found
 
 
 def _test_differences(
@@ -309,17 +376,17 @@ def _test_differences(
 def _judge_group(
     group: QueryGroup,
     per_query: Mapping[str, Mapping[str, Floats]],
+    chances: Mapping[Key, Floats],
     settings: Mapping[str, Any],
     clusters: Ints | None,
 ) -> list[Slice]:
     chosen = {m: {name: v[group.chosen] for name, v in values.items()} for m, values in per_query.items()}
-    columns = _Columns(chosen, settings["baselines"][:1])
-    low, high = bootstrap_means(
-        columns.all,
-        draws=settings["bootstrap"],
-        level=settings["level"],
-        random_state=settings["random_state"],
-        clusters=None if clusters is None else clusters[group.chosen],
+    own = {key: each[group.chosen] for key, each in chances.items()}
+    columns = _Columns(chosen, settings["baselines"][:1], own, settings["empty"])
+    resampling = {"draws": settings["bootstrap"], "level": settings["level"]}
+    low, high = columns.find_intervals(
+        None if clusters is None else clusters[group.chosen],
+        {**resampling, "random_state": settings["random_state"]},
     )
     means, scored = mean_known(columns.all), (~np.isnan(columns.all)).sum(axis=0)
     ends = np.stack([low, high], axis=1).tolist()

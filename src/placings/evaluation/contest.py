@@ -25,6 +25,7 @@ from placings.core import (
 )
 from placings.data import RankingData, find_clusters, name_units
 from placings.evaluation.comparison import check_comparing, compare
+from placings.evaluation.debiasing import check_propensity
 from placings.evaluation.runs import fingerprint
 from placings.evaluation.scoring import name_metrics
 from placings.evaluation.slices import find_groups
@@ -85,6 +86,9 @@ def compare_trained(
     check_count("tune", tune)
     name_metrics([*name_metrics(metrics), tuning_metric])  # before anything is trained
     parts = read_folds(data, folds, random_state, dict(reading or {}), group)
+    for train, valid, test in parts:
+        check_propensity(name_metrics(metrics), test)
+        check_propensity([tuning_metric] if tune else [], train if valid is None else valid)
     entrants = rankers if isinstance(rankers, Mapping) else {name: make_ranker(name) for name in rankers}
     if not entrants:
         raise BadInput("rankers must name at least one, such as 'lightgbm'. Got none.")

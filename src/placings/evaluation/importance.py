@@ -24,6 +24,7 @@ from placings.core import (
     render_grid,
 )
 from placings.data import Matrix, RankingData, find_clusters
+from placings.evaluation.debiasing import check_propensity
 from placings.evaluation.scoring import give_scores, is_lower_better
 from placings.metrics import Metric, sum_by_query
 from placings.metrics import metric as find_metric
@@ -155,12 +156,13 @@ def permute_importance(
     if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
         raise BadInput(f"repeats must be a whole number of 1 or more. Got {repeats!r}.")
     chosen = find_metric(metric)
+    check_propensity([chosen], data)
     sign = -1.0 if is_lower_better(chosen.name) else 1.0
     places = range(data.n_features) if features is None else [data._place(feature) for feature in features]
     orders = [_shuffle(data, within, seed) for seed in np.random.SeedSequence(random_state).spawn(repeats)]
 
     def judge(given: RankingData) -> Floats:
-        return chosen(give_scores(ranker, given), given.y, given.offsets)
+        return chosen(give_scores(ranker, given), given.y, given.offsets, propensity=given.propensity)
 
     before = judge(data)
     if np.isnan(before).all():

@@ -40,10 +40,11 @@ class OtherRun(BadInput):
 def fingerprint(data: RankingData) -> str:
     """A short hash that differs when the data do: 32 hexadecimal digits of BLAKE2b.
 
-    It covers the shape, the feature names, X, labels, offsets, weights and positions; not the ids of
-    queries and items, which change no ranking. Arrays above 256 MiB are sampled: 256 blocks of 1 MiB spread
-    evenly, first and last included, so a change that misses every block goes unnoticed there.
-    Equal numbers give equal hashes whatever file they came from; dense and sparse data differ.
+    It covers the shape, the feature names, X, labels, offsets, weights, positions and, where there are any,
+    propensities; not the ids of queries and items, which change no ranking. Arrays above 256 MiB are
+    sampled: 256 blocks of 1 MiB spread evenly, first and last included, so a change that misses every block
+    goes unnoticed there. Equal numbers give equal hashes whatever file they came from; dense and sparse data
+    differ.
 
     >>> one = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
     >>> fingerprint(one) == fingerprint(one.replace(y=np.array([1.0, 0.0])))
@@ -54,7 +55,8 @@ def fingerprint(data: RankingData) -> str:
     digest.update(json.dumps(facts).encode())
     X = data.X
     parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices.astype(np.int64), X.indptr]
-    for part in [*parts, data.y, data.offsets, data.weight, data.position]:
+    known = [] if data.propensity is None else [data.propensity]  # hashes of data without any stay the same
+    for part in [*parts, data.y, data.offsets, data.weight, data.position, *known]:
         _add_array(digest, part)
     return digest.hexdigest()
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from placings.core import (
+    FEW,
     AnyArray,
     BadInput,
     Cell,
@@ -17,14 +18,22 @@ from placings.core import (
     Ints,
     UnknownName,
     as_scores,
-    bootstrap_means,
     format_interval,
     format_mean,
+    interval_means,
     mean_known,
     render_grid,
     write_json,
 )
 from placings.data import Clusters, RankingData, find_clusters, name_units
+from placings.evaluation.debiasing import (
+    all_debiased,
+    check_propensity,
+    find_bounds,
+    say_debiased,
+    vary_by_chance,
+    weigh_rows,
+)
 from placings.evaluation.slices import (
     SMALL,
     QueryGroup,
@@ -156,9 +165,14 @@ def evaluate(
     (`ties=`, `gain=`, `relevant_from=`, …) go to the metrics that know them.
 
     The interval is a percentile bootstrap over queries, `bootstrap` draws that all metrics share; 0 skips
-    it. A query with nothing relevant is left out (`empty="drop"`), 0 (`"zero"`) or 1 (`"one"`); one with
-    fewer than `min_items` rows is left out. If no query is left a mean is NaN, and the rule says why.
+    it. Of fewer than 150 queries (users, sessions), where a bootstrap is too narrow, it is Student's t (see
+    `placings.core.t_interval`). A query with nothing relevant is left out (`empty="drop"`), 0
+    (`"zero"`) or 1 (`"one"`); one with fewer than `min_items` rows is left out. If no query is left a mean is
+    NaN, and the rule says why.
     `slices` asks for groups of queries as well (see `placings.evaluation.slices.find_groups`).
+
+    Metrics that end in `:ips` (`dcg@10:ips`) divide each click by `data.propensity`; a query without a click
+    counts as 0 there, whatever `empty` says.
 
     Queries of one user or one session are alike, and intervals that take them as independent are too narrow.
     `cluster` says what is drawn: "auto" (users where the data have a segment `user_id`, else sessions where
@@ -172,29 +186,38 @@ def evaluate(
     Means over 1 of 2 queries; 1 with nothing relevant is left out (empty="drop").
     """
     wanted = name_metrics(metrics)
+    refuse_other_data(data)
+    check_propensity(wanted, data)
     scores = give_scores(ranker_or_scores, data)
     settings = {"empty": empty, "min_items": min_items}
-    values = measure(wanted, scores, data.y, data.offsets, **settings, **options)
+    values = measure(wanted, scores, data.y, data.offsets, propensity=data.propensity, **settings, **options)
     matrix = stack_columns(values)
     clusters = find_clusters(data, cluster)
     codes = None if clusters is None else clusters.codes
+    worth = weigh_rows(wanted, scores, data, options)
+    unknown = np.full(len(data), np.nan)
+    chance = stack_columns(
+        {name: vary_by_chance(worth[name], data, options) if name in worth else unknown for name in values}
+    )
     resampling: dict[str, Any] = {"draws": bootstrap, "level": level, "random_state": random_state}
-    low, high = bootstrap_means(matrix, clusters=codes, **resampling)
-    counts = count_queries([data], empty, min_items, options.get("relevant_from"))
+    resampling["bounds"] = find_bounds(values, empty)
+    low, high = interval_means(matrix, clusters=codes, chance=chance, **resampling)
+    counted = "zero" if all_debiased(wanted) else empty
+    counts = count_queries([data], counted, min_items, options.get("relevant_from"))
     asked = {"bootstrap": bootstrap, "level": level, **settings, "random_state": random_state, **options}
-    asked |= describe_clusters(clusters)
+    asked |= describe_clusters(clusters) | name_students(matrix, codes, values)
     first = next(iter(values))
     found = [
         each
         for group in find_groups(slices, [data])
-        for each in _judge_group(group, values, codes, resampling)
+        for each in _judge_group(group, values, chance, codes, resampling)
     ]
     return Evaluation(
         per_query=values,
         intervals={name: (float(low[i]), float(high[i])) for i, name in enumerate(values)},
         counts=counts,
         qids=data.qids,
-        rule=say_rule(counts, values, empty, min_items),
+        rule=say_rule(counts, values, empty, min_items) + say_debiased(wanted, [data], options),
         settings=asked,
         slices=tuple(order_worst_first(found, first, is_lower_better(first))),
         means=dict(zip(values, mean_known(matrix).tolist(), strict=True)),
@@ -338,11 +361,16 @@ def count_queries(
 def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str, min_items: int) -> str:
     """The sentence below every table: how many queries, which rule, and who was left out."""
     nothing, short = counts["nothing_relevant"], counts["too_short"]
-    if empty == "drop":
+    debiased = [name for name in values if metric(name).ips]
+    only = len(debiased) == len(values)
+    if empty == "drop" and not only:
         fate = "is left out" if nothing == 1 else "are left out"
     else:
-        fate = ("counts" if nothing == 1 else "count") + (" as 0" if empty == "zero" else " as 1")
-    parts = [f'{nothing or "none"} with nothing relevant {fate} (empty="{empty}")']
+        fate = ("counts" if nothing == 1 else "count") + (" as 1" if empty == "one" and not only else " as 0")
+    if only:
+        parts = [f"{nothing or 'none'} without a click {fate}"]
+    else:
+        parts = [f'{nothing or "none"} with nothing relevant {fate} (empty="{empty}")']
     if short or min_items != 1:
         verb = "is" if short == 1 else "are"
         parts.append(
@@ -353,6 +381,8 @@ def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str
         scored = int((~np.isnan(each)).sum())
         if scored == 0:
             text += f" {name}: no query could be scored."
+        elif name in debiased and not only:
+            text += f" {name} is over {scored:,} queries: one without a click counts as 0."
         elif scored != counts["scored"]:
             text += f" {name} is over {scored:,} queries."
     return text
@@ -361,10 +391,26 @@ def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str
 def say_bootstrap(settings: Mapping[str, Any]) -> str:
     """How the intervals came about."""
     over = name_units(settings.get("cluster"))
-    return (
-        f"Intervals: {settings['level']:.0%}, percentile bootstrap over {over}, "
-        f"{settings['bootstrap']:,} draws, seed {settings['random_state']}."
-    )
+    level, students = f"{settings['level']:.0%}", settings.get("student", [])
+    if students == "all":
+        return f"Intervals: {level}, Student's t over {over}, longer on the side to which values are skewed."
+    drawn = f"Intervals: {level}, percentile bootstrap over {over}, {settings['bootstrap']:,} draws, "
+    drawn += f"seed {settings['random_state']}."
+    if not students:
+        return drawn
+    return f"{drawn} Of {', '.join(students)}: Student's t, longer on the side to which values are skewed."
+
+
+def name_students(matrix: Floats, codes: Ints | None, names: Iterable[str]) -> dict[str, str | list[str]]:
+    """Which metrics have Student's t intervals, as a setting: "all" where units are few; {} for none."""
+    scored = ~np.isnan(matrix).all(axis=1)
+    units = int(scored.sum()) if codes is None else len(np.unique(codes[scored]))
+    if units < FEW:
+        return {"student": "all"}
+    debiased = [name for name in names if metric(name).ips]
+    if not debiased:
+        return {}
+    return {"student": "all" if len(debiased) == len(list(names)) else debiased}
 
 
 def describe_clusters(clusters: Clusters | None) -> dict[str, Any]:
@@ -382,11 +428,15 @@ def say_clusters(settings: Mapping[str, Any], counts: Mapping[str, int], what: s
 
 
 def _judge_group(
-    group: QueryGroup, values: Mapping[str, Floats], codes: Ints | None, resampling: Mapping[str, Any]
+    group: QueryGroup,
+    values: Mapping[str, Floats],
+    chance: Floats,
+    codes: Ints | None,
+    resampling: Mapping[str, Any],
 ) -> list[Slice]:
     matrix = stack_columns(values)[group.chosen]
     own = None if codes is None else codes[group.chosen]
-    low, high = bootstrap_means(matrix, clusters=own, **resampling)
+    low, high = interval_means(matrix, clusters=own, chance=chance[group.chosen], **resampling)
     means = mean_known(matrix)
     scored = (~np.isnan(matrix)).sum(axis=0)
     return [

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from placings.core import BadInput, Floats, Ints, as_vector
+from placings.core import BadInput, Floats, Ints, as_same_length, as_vector
 from placings.data import RankingData, as_ids, check_weight, find_clusters, number_ids, order_by_query
 from placings.evaluation.scoring import predict_lists
 from placings.metrics import Metric, metric
@@ -40,15 +40,19 @@ class QueryScorer:
         *,
         qid: Any = None,
         sample_weight: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
     ) -> float:
         """The mean over scored queries, its sign turned where less is better; NaN if none was scored."""
         if isinstance(X, RankingData):
             y, qid = X.y if y is None else y, X.qid if qid is None else qid
+            propensity = X.propensity if propensity is None else propensity
+        self.metric.check_propensity(propensity)
         if qid is None:
             raise BadInput(f"scoring by query needs qid, one id a row. Got none. {ROUTING}")
         given = estimator.predict(X) if isinstance(X, RankingData) else predict_lists(estimator, X, qid)
         scores = as_vector(given, "scores")
-        values, order, offsets = self._measure(scores, as_vector(y if y is not None else [], "y"), qid)
+        labels = as_vector(y if y is not None else [], "y")
+        values, order, offsets = self._measure(scores, labels, qid, propensity)
         known = ~np.isnan(values)
         if not known.any():
             return float("nan")
@@ -58,7 +62,9 @@ class QueryScorer:
         mean = float(np.average(values[known], weights=weights))
         return -mean if self.metric.lower_is_better else mean
 
-    def _measure(self, scores: Floats, labels: Floats, qid: Any) -> tuple[Floats, Ints, Ints]:
+    def _measure(
+        self, scores: Floats, labels: Floats, qid: Any, propensity: ArrayLike | None
+    ) -> tuple[Floats, Ints, Ints]:
         ids = as_ids(qid, "qid")
         if not len(scores) == len(labels) == len(ids):
             raise BadInput(
@@ -68,13 +74,17 @@ class QueryScorer:
         codes, distinct = number_ids(ids)
         found, offsets = order_by_query(codes, len(distinct))
         order = np.arange(len(ids)) if found is None else found
-        return self.metric(scores[order], labels[order], offsets), order, offsets
+        seen = None if propensity is None else as_vector(propensity, "propensity")
+        if seen is not None:
+            as_same_length(scores, seen, "scores and propensity")
+            seen = seen[order]
+        return self.metric(scores[order], labels[order], offsets, propensity=seen), order, offsets
 
     def set_score_request(self, **requests: bool | str | None) -> Self:
-        """A scorer that asks for `qid` or `sample_weight` (True), does not (False), or by another name."""
+        """A scorer that asks for `qid`, `sample_weight`, `propensity` (True) or not, or by another name."""
         for name in requests:
-            if name not in ("qid", "sample_weight"):
-                raise BadInput(f"a scorer may ask for qid and sample_weight. Got {name!r}.")
+            if name not in ("qid", "sample_weight", "propensity"):
+                raise BadInput(f"a scorer may ask for qid, sample_weight and propensity. Got {name!r}.")
         return type(self)(self.metric, tuple({**dict(self._requests), **requests}.items()))
 
     def get_metadata_routing(self) -> MetadataRequest:
@@ -106,12 +116,15 @@ def scorer(name: str | Metric, **options: Any) -> QueryScorer:
     It calls `predict`, groups the rows by `qid` (in any order) and gives the mean over queries; `options`
     (`empty=`, `ties=`, `min_items=`, …) are the metric's. Where less is better (`arp`, `rank`) the sign is
     turned, as scikit-learn wants more to be better. Queries that are not scored are left out; if none is,
-    the score is NaN. `sample_weight`, when routed, must be the same in all rows of a query and weighs it.
+    the score is NaN. `sample_weight`, when routed, must be the same in all rows of a query and weighs it. A
+    metric that ends in `:ips` asks for `propensity` too, one number a row.
 
     >>> scorer("ndcg@10", empty="zero")
     scorer('ndcg@10', empty='zero')
     """
-    return QueryScorer(metric(name, **options), (("qid", True), ("sample_weight", None)))
+    chosen = metric(name, **options)
+    more = (("propensity", True),) if chosen.ips else ()
+    return QueryScorer(chosen, (("qid", True), ("sample_weight", None), *more))
 
 
 class QueryKFold(BaseCrossValidator):  # type: ignore[misc]

@@ -74,7 +74,9 @@ class Task:
                 warnings.simplefilter("ignore", PlacingsWarning)
                 ranker.fit(seen, valid=held) if stops else ranker.fit(seen)
             scores = ranker.predict(held)
-            result = measure(self.metric, scores, held.y, held.offsets, empty=self.empty)
+            result = measure(
+                self.metric, scores, held.y, held.offsets, propensity=held.propensity, empty=self.empty
+            )
             known.extend(each[~np.isnan(each)] for each in result.values())
             judged = np.concatenate(known)
             if not len(judged):

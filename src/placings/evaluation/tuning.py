@@ -24,6 +24,7 @@ from placings.core import (
     write_text,
 )
 from placings.data import RankingData, find_clusters, name_units
+from placings.evaluation.debiasing import check_propensity
 from placings.evaluation.runs import fingerprint
 from placings.evaluation.spaces import (
     apply_values,
@@ -295,7 +296,8 @@ class Tuning:
         states = [row.state for row in self.trials]
         parts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
         dealt = "" if self.group is None else f", folds of whole {name_units(self.group)}"
-        how = f"method {self.method}, seed {self.seed}, empty={self.empty!r}{dealt}"
+        rule = "queries without a click count as 0" if as_metric(self.metric).ips else f"empty={self.empty!r}"
+        how = f"method {self.method}, seed {self.seed}, {rule}{dealt}"
         return f"{len(states)} trials ({parts}), {how}"
 
     def __repr__(self) -> str:
@@ -325,7 +327,8 @@ def tune(
     """Search for the parameters with the best mean of `metric` over held-out queries.
 
     A trial is judged on `valid`, or without it over `folds` query folds of `train`: the mean is over all
-    held-out queries, those with nothing relevant counted as `empty` says. Folds keep the queries of one user
+    held-out queries, those with nothing relevant counted as `empty` says (as 0 by a metric that ends in
+    `:ips`, which needs the propensity of the data). Folds keep the queries of one user
     (segment `user_id`) or session (`session_id`) together, where the data know them; `group` names another
     segment, "query" deals out single queries. `method` is "tpe" (Optuna's
     default), "random" or "grid" (all combinations in a seeded order, or the first `trials` of them). TPE
@@ -349,7 +352,10 @@ def tune(
     """
     start = make_ranker(ranker) if isinstance(ranker, str) else ranker
     _check(start, train, valid, trials, method, folds, workers)
-    chosen = as_metric(metric, empty=empty)
+    chosen = as_metric(metric)
+    if not chosen.ips:  # those count a query without a click as 0
+        chosen = as_metric(chosen, empty=empty)
+    check_propensity([chosen], train if valid is None else valid)
     plain = find_space(start, space)
     own = {} if method == "grid" else own_values(start, plain)
     wide = widen_space(plain, own)

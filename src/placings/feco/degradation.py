@@ -195,7 +195,14 @@ class DegradationJudge:
                 raise BadInput(f"a callable metric takes no options. Got {', '.join(sorted(self.options))}.")
             name = getattr(self.function, "__name__", "metric")
             return {name: np.array([float(self.function(data.y, predictions))])}
-        return measure(name_metrics(self.metrics), predictions, data.y, data.offsets, **self.options)
+        return measure(
+            name_metrics(self.metrics),
+            predictions,
+            data.y,
+            data.offsets,
+            propensity=data.propensity,
+            **self.options,
+        )
 
     def note(self, tally: DrawTally, predictions: Floats) -> None:
         """Add one draw; its predictions are kept only where the bootstrap needs them."""

@@ -158,7 +158,9 @@ def correlate_coverage(
                 coverages.append(float(left.mean()))
                 keys.append((step, draw))
         scored = score_each(subject.predict, test, name, masks, fill, reach=subject.reach)
-        values = np.stack([judge(scores, test.y, test.offsets) for scores in scored], axis=1)
+        values = np.stack(
+            [judge(scores, test.y, test.offsets, propensity=test.propensity) for scores in scored], axis=1
+        )
         known = ~np.isnan(values).any(axis=1)
         values = values[known]  # [queries, copies]
         if not len(values):

@@ -494,7 +494,7 @@ class _LossMeter:
         self.subject, self.data, self.units, self.judge = subject, data, units, judge
         self.value, self.seed, self.draws, self.together = value, seed, draws, together
         self.sign = -1.0 if is_lower_better(str(judge)) else 1.0
-        self.full = judge(subject.predict(data), data.y, data.offsets)
+        self.full = judge(subject.predict(data), data.y, data.offsets, propensity=data.propensity)
         if np.isnan(self.full).all():
             raise BadInput(
                 f"no query of the reference has a {judge}: nothing is relevant. Give labelled data."
@@ -539,7 +539,8 @@ class _LossMeter:
     def _average(self, scored: Any) -> Floats:
         total = np.zeros(self.data.n_queries)
         for scores in scored:
-            total += self.sign * (self.full - self.judge(scores, self.data.y, self.data.offsets))
+            value = self.judge(scores, self.data.y, self.data.offsets, propensity=self.data.propensity)
+            total += self.sign * (self.full - value)
         return total / self.draws
 
 

@@ -1,3 +1,6 @@
+from .click_diagnostics import Misfit as Misfit
+from .click_diagnostics import PopularitySplit as PopularitySplit
+from .click_diagnostics import check_clicks as check_clicks
 from .click_log import ClickLog as ClickLog
 from .click_log import find_offsets as find_offsets
 from .click_log import order_rows as order_rows
@@ -53,6 +56,8 @@ from .own_clicks import hash_user as hash_user
 from .own_clicks import is_one_of as is_one_of
 from .own_clicks import name_people as name_people
 from .own_clicks import says_no as says_no
+from .propensities import estimate_propensity as estimate_propensity
+from .propensity_curves import PropensityCurve as PropensityCurve
 from .schema import ITEM_ID as ITEM_ID
 from .schema import LABEL as LABEL
 from .schema import MADE as MADE
@@ -63,5 +68,6 @@ from .schema import SEARCH_ID as SEARCH_ID
 from .schema import SESSION_ID as SESSION_ID
 from .schema import check_actions as check_actions
 from .schema import check_searches as check_searches
+from .trust_fits import AffineTrust as AffineTrust
 from .ubi import ACTIONS as ACTIONS
 from .ubi import parse_event as parse_event

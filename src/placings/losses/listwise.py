@@ -18,6 +18,7 @@ from placings.losses.lists import (
 from placings.losses.soft_ranks import Index, judge_ranks
 
 RECIPROCALS = ("all", "first")
+WEIGHINGS = ("terms", "list")
 
 
 def softmax_loss(
@@ -117,6 +118,7 @@ def approx_ndcg_loss(
     cutoff_temperature: float = 1.0,
     gain: str = "exp2",
     rows: int | None = None,
+    weigh: str = "terms",
 ) -> Tensor:
     """Minus NDCG with smooth ranks.
 
@@ -126,10 +128,11 @@ def approx_ndcg_loss(
     and the fewer items below k feel a pull.
 
     `scores` is [query, item] (or [draws, query, item]), `labels` and `mask` are [query, item]; `weights` is
-    [query] or [query, item] (`Σ w·y / Σ y` weighs the query); returns [query], from −1 to 0. Tied scores
-    share their ranks. A query with nothing relevant is 0. A score that is not finite makes its query NaN.
-    `rows`, the most items with gain of any query, saves a GPU the wait for counting them; a query that has
-    more becomes NaN. The gradient is exact; a gradient of the gradient is not available.
+    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an
+    item multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead.
+    Tied scores share their ranks. A query with nothing relevant is 0. A score that is not finite makes its
+    query NaN. `rows`, the most items with gain of any query, saves a GPU the wait for counting them; a
+    query that has more becomes NaN. The gradient is exact; a gradient of the gradient is not available.
 
     >>> approx_ndcg_loss(torch.tensor([[1.0, 1.0]]), torch.tensor([[1, 0]]))  # both at rank 1.5
     tensor([-0.7565])
@@ -144,7 +147,7 @@ def approx_ndcg_loss(
     check_positive("cutoff_temperature", cutoff_temperature)
     gains = normalize_gains(lists, k, gain)
     lists, chosen = pick_rows(lists, gains > 0.0, rows)
-    brought = chosen.take(gains)  # [query, row]
+    brought = chosen.take(_weigh_terms(lists, gains, weigh))  # [query, row]
 
     def judge(ranks: Tensor, queries: Index) -> tuple[Tensor, Tensor]:
         discounts = discount_ranks(ranks)
@@ -154,7 +157,7 @@ def approx_ndcg_loss(
         losses = -(here * discounts * inside).sum(-1)
         return losses, here * (falling * inside + discounts * leaving)
 
-    return lists.settle_list(judge_ranks(lists, chosen, temperature, judge, counted=rows is None))
+    return _settle(lists, judge_ranks(lists, chosen, temperature, judge, counted=rows is None), weigh)
 
 
 def approx_mrr_loss(
@@ -168,6 +171,7 @@ def approx_mrr_loss(
     cutoff_temperature: float = 1.0,
     reciprocal: str = "all",
     rows: int | None = None,
+    weigh: str = "terms",
 ) -> Tensor:
     """Minus the reciprocal rank, with smooth ranks.
 
@@ -176,8 +180,10 @@ def approx_mrr_loss(
     Ranks and the cutoff are those of `approx_ndcg_loss`.
 
     `scores` is [query, item] (or [draws, query, item]), `labels` and `mask` are [query, item]; `weights` is
-    [query] or [query, item] (`Σ w·y / Σ y` weighs the query); returns [query], from −1 to 0. Tied scores
-    share their ranks. A query with nothing relevant is 0. A score that is not finite makes its query NaN.
+    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an
+    item multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead.
+    Tied scores share their ranks. A query with nothing relevant is 0. A score that is not finite makes its
+    query NaN.
 
     >>> approx_mrr_loss(torch.tensor([[1.0, 1.0]]), torch.tensor([[1, 0]]))  # rank 1.5
     tensor([-0.6667])
@@ -195,6 +201,7 @@ def approx_mrr_loss(
     shares = chosen.take(lists.labels)  # [query, row]
     shares = shares / shares.amax(-1, keepdim=True).clamp(min=1.0) if shares.shape[-1] else shares
     shares = shares / shares.sum(-1, keepdim=True).masked_fill(~chosen.real.any(-1, keepdim=True), 1.0)
+    heavy = chosen.take(_weigh_terms(lists, lists.mask.to(shares.dtype), weigh))  # [query, row]
 
     def judge(ranks: Tensor, queries: Index) -> tuple[Tensor, Tensor]:
         inside, leaving = _pass_cutoff(ranks, k, cutoff_temperature)
@@ -204,9 +211,10 @@ def approx_mrr_loss(
         if reciprocal == "first":
             best = values.masked_fill(here == 0.0, -1.0).argmax(-1, keepdim=True)
             here = torch.zeros_like(values).scatter_(-1, best, 1.0) * (here > 0.0)
+        here = here * heavy[queries, : ranks.shape[-1]]
         return -(here * values).sum(-1), here * slopes
 
-    return lists.settle_list(judge_ranks(lists, chosen, temperature, judge, counted=rows is None))
+    return _settle(lists, judge_ranks(lists, chosen, temperature, judge, counted=rows is None), weigh)
 
 
 def neural_ndcg_loss(
@@ -218,6 +226,7 @@ def neural_ndcg_loss(
     k: int | None = None,
     temperature: float = 1.0,
     gain: str = "exp2",
+    weigh: str = "terms",
 ) -> Tensor:
     """Minus NDCG of a smoothly sorted list: NeuralSort's matrix in place of a permutation (PiRank).
 
@@ -225,8 +234,10 @@ def neural_ndcg_loss(
     `((n + 1 − 2r) · s_i − Σ_j |s_i − s_j|) / temperature` and G the gain over the ideal DCG@k.
 
     `scores` is [query, item] (or [draws, query, item]), `labels` and `mask` are [query, item]; `weights` is
-    [query] or [query, item] (`Σ w·y / Σ y` weighs the query); returns [query], from −1 to 0. Tied scores
-    share their places. A query with nothing relevant is 0. A score that is not finite makes its query NaN.
+    [query] or [query, item]; returns [query], from −1 to 0 if nothing weighs more than 1. The weight of an
+    item multiplies its term of the sum; with `weigh="list"` the query is weighed by `Σ w·y / Σ y` instead.
+    Tied scores share their places. A query with nothing relevant is 0. A score that is not finite makes its
+    query NaN.
 
     >>> neural_ndcg_loss(torch.tensor([[1.0, 1.0]]), torch.tensor([[1, 0]]))  # ½ + ½/log2(3)
     tensor([-0.8155])
@@ -237,7 +248,7 @@ def neural_ndcg_loss(
     lists = as_lists(scores, labels, mask, weights)
     check_cutoff(k)
     check_positive("temperature", temperature)
-    gains = normalize_gains(lists, k, gain)
+    gains = _weigh_terms(lists, normalize_gains(lists, k, gain), weigh)
     sizes = lists.mask.sum(-1, keepdim=True)  # [query, 1]
     real = lists.mask.unsqueeze(-2)
     # Only differences matter, and small numbers keep more of them.
@@ -248,7 +259,18 @@ def neural_ndcg_loss(
     heights = (sizes + 1 - 2 * ranks).unsqueeze(-1) * values.unsqueeze(-2) - spread.unsqueeze(-2)
     places = heights.masked_fill(~real, torch.finfo(values.dtype).min).softmax(-1)  # [..., query, rank, item]
     discounts = discount_ranks(ranks.to(values.dtype)) * (ranks <= sizes)  # [query, rank]
-    return lists.settle_list(-((places * gains.unsqueeze(-2)).sum(-1) * discounts).sum(-1))
+    return _settle(lists, -((places * gains.unsqueeze(-2)).sum(-1) * discounts).sum(-1), weigh)
+
+
+def _weigh_terms(lists: Lists, terms: Tensor, weigh: str) -> Tensor:
+    """Terms [query, item] times the weights of items, unless these weigh whole lists."""
+    if weigh not in WEIGHINGS:
+        raise UnknownName("weighing of items", weigh, WEIGHINGS)
+    return terms if lists.item_weights is None or weigh == "list" else terms * lists.item_weights
+
+
+def _settle(lists: Lists, losses: Tensor, weigh: str) -> Tensor:
+    return lists.settle_list(losses) if weigh == "list" else lists.settle(losses)
 
 
 def _log_softmax(values: Tensor, mask: Tensor) -> Tensor:

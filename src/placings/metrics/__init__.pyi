@@ -1,7 +1,14 @@
+from .debiased import CLIP as CLIP
+from .debiased import clicks_ips as clicks_ips
+from .debiased import dcg_ips as dcg_ips
+from .debiased import find_clipped as find_clipped
+from .debiased import mrr_ips as mrr_ips
+from .debiased import weigh_places as weigh_places
 from .gain import dcg as dcg
 from .gain import err as err
 from .gain import ndcg as ndcg
 from .kernels import top_rows as top_rows
+from .names import DEBIASED as DEBIASED
 from .names import METRICS as METRICS
 from .names import Metric as Metric
 from .names import list_metrics as list_metrics

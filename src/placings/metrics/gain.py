@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from placings.core import BadInput, Floats
 from placings.metrics.order import Cut, Ranked, as_number, choose, rank_rows, sum_by_query
 
+EXP2, LINEAR = "exp2", "linear"
 EXP2_LIMIT = 1024.0  # 2^1024 is the first power of two that float64 cannot hold
 
 
@@ -39,7 +40,7 @@ def dcg(
     Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties)
-    return ranked.settle(_gained(ranked, k, gain), ranked.count_relevant() == 0, empty, min_items)
+    return ranked.settle(sum_discounted(ranked, k, gain), ranked.count_relevant() == 0, empty, min_items)
 
 
 def ndcg(
@@ -68,9 +69,9 @@ def ndcg(
     Burges et al., Learning to rank using gradient descent, ICML 2005.
     """
     ranked = rank_rows(scores, labels, offsets, k=k, ties=ties)
-    got = _gained(ranked, k, gain)
+    got = sum_discounted(ranked, k, gain)
     best = ranked.ideal(k)
-    ideal = _discounted(choose("gain", gain, GAINS)(best.labels), best)
+    ideal = _discounted(find_gain(gain)(best.labels), best)
     nothing = ideal == 0.0
     # An average of equal gains may round above the gain itself; no order is better than the best.
     return ranked.settle(np.minimum(got / np.where(nothing, 1.0, ideal), 1.0), nothing, empty, min_items)
@@ -131,12 +132,17 @@ def linear_gain(labels: Floats) -> Floats:
     return labels
 
 
-GAINS: dict[str, Callable[[Floats], Floats]] = {"exp2": exp2_gain, "linear": linear_gain}
+GAINS: dict[str, Callable[[Floats], Floats]] = {EXP2: exp2_gain, LINEAR: linear_gain}
 
 
-def _gained(ranked: Ranked, k: int | None, gain: str) -> Floats:
+def find_gain(gain: str) -> Callable[[Floats], Floats]:
+    """The function of a gain by its name."""
+    return choose("gain", gain, GAINS)
+
+
+def sum_discounted(ranked: Ranked, k: int | None, gain: str) -> Floats:
     """DCG in the order of the scores, [queries]."""
-    gain_of = choose("gain", gain, GAINS)
+    gain_of = find_gain(gain)
     if ranked.ties != "average":
         top = ranked.first(k)
         return _discounted(gain_of(top.labels), top)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,8 +13,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from placings.core import BadInput, Floats, UnknownName
-from placings.metrics import gain, rank
+from placings.metrics import debiased, gain, rank
 from placings.metrics.order import Ranked, rank_rows
+
+MARK = ":ips"  # what the name of a debiased metric ends in
+OWN = {"k", "propensity"}  # of a metric's keywords, those that are no options
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class RegisteredMetric:
     function: Callable[..., Floats]
     aliases: tuple[str, ...] = ()
     lower_is_better: bool = False
+    bounds: tuple[float, float] = (0.0, 1.0)  # that no value leaves
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -34,16 +39,36 @@ class RegisteredMetric:
 # A new metric is one line here: doors, contract and property tests and errors read the names from it.
 METRICS: dict[str, RegisteredMetric] = {
     "ndcg": RegisteredMetric(gain.ndcg),
-    "dcg": RegisteredMetric(gain.dcg),
+    "dcg": RegisteredMetric(gain.dcg, bounds=(0.0, math.inf)),
     "err": RegisteredMetric(gain.err),
     "mrr": RegisteredMetric(rank.mrr, ("rr",)),
     "map": RegisteredMetric(rank.average_precision, ("ap", "average_precision")),
     "p": RegisteredMetric(rank.precision, ("precision",)),
     "recall": RegisteredMetric(rank.recall, ("r",)),
     "hit": RegisteredMetric(rank.hit, ("success",)),
-    "arp": RegisteredMetric(rank.arp, lower_is_better=True),
-    "tau": RegisteredMetric(rank.kendall_tau, ("kendall_tau",)),
-    "rank": RegisteredMetric(rank.rank_of_first_relevant, ("first",), lower_is_better=True),
+    "arp": RegisteredMetric(rank.arp, lower_is_better=True, bounds=(1.0, math.inf)),
+    "tau": RegisteredMetric(rank.kendall_tau, ("kendall_tau",), bounds=(-1.0, 1.0)),
+    "rank": RegisteredMetric(
+        rank.rank_of_first_relevant, ("first",), lower_is_better=True, bounds=(1.0, math.inf)
+    ),
+}
+# Those of clicks over propensities; they are called "dcg@10:ips", the cutoff before the mark.
+DEBIASED: dict[str, RegisteredMetric] = {
+    "dcg:ips": RegisteredMetric(debiased.dcg_ips, bounds=(0.0, math.inf)),
+    "clicks:ips": RegisteredMetric(debiased.clicks_ips, bounds=(0.0, math.inf)),
+    "mrr:ips": RegisteredMetric(debiased.mrr_ips, ("rr:ips",), bounds=(0.0, math.inf)),
+}
+# Why the others have no such form: what they need of a list beside its clicks.
+UNOBSERVED = {
+    "ndcg": "it divides by the DCG of the ideal order, which is unobserved",
+    "err": "whether people go on to a rank depends on everything above it, so it is no sum over items",
+    "map": "it divides by the number of wanted items, which is unobserved",
+    "p": "clicks@k:ips is k times as much",
+    "recall": "it divides by the number of wanted items, which is unobserved",
+    "hit": "whether any item is wanted is no sum over items",
+    "arp": "it divides by the sum of the labels, most of which are unobserved",
+    "tau": "it compares rows that were clicked with rows that may not have been seen",
+    "rank": "the first wanted item is unobserved",
 }
 
 
@@ -54,6 +79,9 @@ class Metric:
     >>> ndcg10 = Metric("ndcg", 10)
     >>> str(ndcg10), ndcg10([0.3, 0.1], [1, 0])
     ('ndcg@10', array([1.]))
+    >>> debiased = Metric("dcg:ips", 10)
+    >>> str(debiased), debiased([0.3, 0.1], [1, 0], propensity=[0.5, 1.0])
+    ('dcg@10:ips', array([2.]))
     """
 
     name: str
@@ -61,38 +89,71 @@ class Metric:
     options: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in METRICS:
-            raise UnknownName("metric", str(self.name), METRICS)
-        known = METRICS[self.name].defaults.keys() - {"k"}
+        if self.name not in METRICS and self.name not in DEBIASED:
+            raise UnknownName("metric", str(self.name), [*METRICS, *DEBIASED])
+        known = self._registered.defaults.keys() - OWN
         for option, _ in self.options:
             if option not in known:
                 raise UnknownName(f"option of {self.name}", option, known)
         if self.options or not _is_cutoff(self.k):
-            self([], [], [0])  # no query, but every option is checked
+            self([], [], [0], propensity=[])  # no query, but every option is checked
+
+    @property
+    def _registered(self) -> RegisteredMetric:
+        return DEBIASED[self.name] if self.name in DEBIASED else METRICS[self.name]
 
     @property
     def lower_is_better(self) -> bool:
         """Whether a small value is a good one, as for a rank."""
-        return METRICS[self.name].lower_is_better
+        return self._registered.lower_is_better
 
-    def __call__(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike | None = None) -> Floats:
-        """The value of each query, [queries]."""
-        return METRICS[self.name].function(scores, labels, offsets, k=self.k, **dict(self.options))
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What no value is below or above, but for `empty="zero"` and `"one"`."""
+        return self._registered.bounds
+
+    @property
+    def ips(self) -> bool:
+        """Whether it divides clicks by their propensities, and so needs `propensity`."""
+        return self.name in DEBIASED
+
+    def __call__(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        propensity: ArrayLike | None = None,
+    ) -> Floats:
+        """The value of each query, [queries]; only a metric with `ips` looks at `propensity` `[rows]`."""
+        more = {"propensity": self.check_propensity(propensity)} if self.ips else {}
+        return self._registered.function(scores, labels, offsets, k=self.k, **more, **dict(self.options))
+
+    def check_propensity(self, propensity: ArrayLike | None) -> ArrayLike | None:
+        """What was given; refused if it is None and this metric divides clicks by it."""
+        if self.ips and propensity is None:
+            raise BadInput(debiased.say_no_propensity(str(self)))
+        return propensity
 
     def __str__(self) -> str:
-        return self.name if self.k is None else f"{self.name}@{self.k}"
+        name, colon, mark = self.name.partition(":")
+        return f"{name}{'' if self.k is None else f'@{self.k}'}{colon}{mark}"
 
 
 def metric(name: str | Metric, **options: Any) -> Metric:
-    """The metric that a name such as `"ndcg@10"`, `"mrr"`, `"map@5"` or `"p@3"` stands for.
+    """The metric that a name such as `"ndcg@10"`, `"mrr"`, `"map@5"` or `"dcg@10:ips"` stands for.
 
     `options` are the keywords of its function. Case does not matter; the names that mean the same
-    (`ap` and `map`, `precision` and `p`, `success` and `hit`, …) give equal metrics.
+    (`ap` and `map`, `precision` and `p`, `success` and `hit`, …) give equal metrics. A name that ends in
+    `:ips` is a metric of clicks over their propensities: `dcg`, `clicks` and `mrr` have such a form. Others
+    are refused, with what clicks do not show of them.
 
     >>> metric("precision@3")
     Metric(name='p', k=3, options=())
     >>> metric("ndcg@10", gain="linear") == metric("NDCG@10", gain="linear")
     True
+    >>> str(metric("clicks@5:ips", clip=20))
+    'clicks@5:ips'
     """
     if isinstance(name, Metric) and type(name) is not Metric:
         raise BadInput(
@@ -106,17 +167,19 @@ def metric(name: str | Metric, **options: Any) -> Metric:
         return Metric(name.name, name.k, tuple(sorted(merged.items())))
     if not isinstance(name, str):
         raise BadInput(f"a metric must be a name such as 'ndcg@10', or a Metric. Got {_describe(name)}.")
-    word, at, depth = name.strip().lower().partition("@")
-    known = {alias: key for key, kind in METRICS.items() for alias in (key, *kind.aliases)}
-    if word not in known:
-        raise UnknownName("metric", word, known)
+    body, colon, mark = name.strip().lower().partition(":")
+    word, at, depth = body.partition("@")
+    known = _find_marked(word, colon + mark, name) if colon else _find_plain(word)
     if at and (not re.fullmatch("[0-9]{1,18}", depth) or int(depth) == 0):
         raise BadInput(
-            f"a metric's cutoff must be a whole number of 1 or more, as in '{word}@10'. Got {name!r}."
+            f"a metric's cutoff must be a whole number of 1 or more, as in '{word}@10{colon}{mark}'. "
+            f"Got {name!r}."
         )
     if "k" in options:
-        raise BadInput(f"the cutoff must be part of the name, as in '{word}@10'. Got k={options['k']!r}.")
-    return Metric(known[word], int(depth) if at else None, tuple(sorted(options.items())))
+        raise BadInput(
+            f"the cutoff must be part of the name, as in '{word}@10{colon}{mark}'. Got k={options['k']!r}."
+        )
+    return Metric(known, int(depth) if at else None, tuple(sorted(options.items())))
 
 
 def measure(
@@ -124,6 +187,8 @@ def measure(
     scores: ArrayLike,
     labels: ArrayLike,
     offsets: ArrayLike | None = None,
+    *,
+    propensity: ArrayLike | None = None,
     **options: Any,
 ) -> dict[str, Floats]:
     """Several metrics of each query in one ranking pass, as `{name: values}`, in the order given.
@@ -131,7 +196,8 @@ def measure(
     `scores` and `labels` are `[rows]`, `offsets` is `[queries + 1]` (None: one); values are `[queries]`.
     The scores are ranked once, as deep as the deepest metric asks (and once more for each other rule of
     ties), the labels once. Each of `options` goes to the metrics that know it; what a `Metric` carries
-    itself comes first. Ties, empty queries and NaN are each metric's own, and so are the bits.
+    itself comes first. Ties, empty queries and NaN are each metric's own, and so are the bits. Metrics that
+    end in `:ips` divide clicks by `propensity` `[rows]`, which they need; `empty` says nothing to them.
 
     >>> measure(["ndcg@2", "mrr"], [0.9, 0.8, 0.7], [0, 1, 1])
     {'ndcg@2': array([0.38685281]), 'mrr': array([0.5])}
@@ -143,17 +209,21 @@ def measure(
             raise BadInput(
                 f"two metrics with other options are both called {key!r}. Measure them one at a time."
             )
-    known = {name for each in wanted.values() for name in METRICS[each.name].defaults} - {"k"}
+    for each in wanted.values():
+        each.check_propensity(propensity)
+    known = {name for each in wanted.values() for name in each._registered.defaults} - OWN
+    if any(each.ips for each in wanted.values()):
+        known |= {"empty"}  # a rule for a whole table; without a click they are 0 whatever it says
     for option in options.keys() - known:
         raise UnknownName("option of these metrics (a cutoff is part of a name)", option, known)
-    settings = {key: METRICS[each.name].defaults | dict(each.options) for key, each in wanted.items()}
+    settings = {key: each._registered.defaults | dict(each.options) for key, each in wanted.items()}
     rules = [setting["ties"] for setting in settings.values()]
     orders = {
         ties: rank_rows(scores, labels, offsets, k=_deepest(wanted.values(), rules, ties), ties=ties)
         for ties in dict.fromkeys(rules)
     }
     return {
-        key: _apply(each, orders[ties], settings[key])
+        key: _apply(each, orders[ties], settings[key], propensity)
         for (key, each), ties in zip(wanted.items(), rules, strict=True)
     }
 
@@ -174,6 +244,37 @@ def list_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | M
     return wanted
 
 
+def _find_plain(word: str) -> str:
+    known = {alias: key for key, kind in METRICS.items() for alias in (key, *kind.aliases)}
+    if word + MARK in DEBIASED and word not in known:
+        raise BadInput(
+            f"{word} counts clicks over their propensities, which its name must say, as in "
+            f"'{word}@10{MARK}'. Got {word!r}."
+        )
+    if word not in known:
+        raise UnknownName("metric", word, known)
+    return known[word]
+
+
+def _find_marked(word: str, mark: str, given: str) -> str:
+    """The debiased metric of a word; the others are refused with what clicks do not show of them."""
+    if mark != MARK:
+        raise BadInput(
+            f"a metric may end in '{MARK}', for clicks over their propensities, and in nothing else, as in "
+            f"'dcg@10{MARK}'. Got {given!r}."
+        )
+    known = {alias: key for key, kind in DEBIASED.items() for alias in (key, *kind.aliases)}
+    if word + MARK in known:
+        return known[word + MARK]
+    plain = {alias: key for key, kind in METRICS.items() for alias in (key, *kind.aliases)}
+    if word not in plain:
+        raise UnknownName("metric", word + MARK, known)
+    raise BadInput(
+        f"{word} cannot be estimated from clicks: {UNOBSERVED[plain[word]]}. Got {given!r}. Use "
+        f"'dcg@10{MARK}' or 'clicks@10{MARK}', or 'mrr{MARK}' where each search wants one item."
+    )
+
+
 def _describe(given: object) -> str:
     """What stands in place of a metric, for an error; of a function also how it can be used."""
     if not callable(given):
@@ -186,7 +287,7 @@ def _describe(given: object) -> str:
 
 
 def _with_options(chosen: Metric, options: dict[str, Any]) -> Metric:
-    known = METRICS[chosen.name].defaults.keys() - {"k"}
+    known = chosen._registered.defaults.keys() - OWN
     fitting = {name: value for name, value in options.items() if name in known}
     return metric(chosen, **(fitting | dict(chosen.options))) if fitting else chosen
 
@@ -200,7 +301,7 @@ def _deepest(metrics: Iterable[Metric], rules: list[str], ties: str) -> int | No
     return None if None in depths else max(depth for depth in depths if depth is not None)
 
 
-def _apply(chosen: Metric, ranked: Ranked, setting: dict[str, Any]) -> Floats:
+def _apply(chosen: Metric, ranked: Ranked, setting: dict[str, Any], propensity: ArrayLike | None) -> Floats:
     """The metric of rows that are already ranked: `rank_rows` passes a `Ranked` through."""
-    function = METRICS[chosen.name].function
-    return function(ranked, ranked.labels, ranked.offsets, **(setting | {"k": chosen.k}))
+    given = setting | {"k": chosen.k} | ({"propensity": propensity} if chosen.ips else {})
+    return chosen._registered.function(ranked, ranked.labels, ranked.offsets, **given)

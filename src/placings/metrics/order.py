@@ -90,6 +90,14 @@ class Ranked:
             self._cuts["ideal", k] = self._best.first(k)
         return self._cuts["ideal", k]
 
+    def relabel(self, labels: Floats) -> Ranked:
+        """The same rows with other labels; ordered anew only where the rule for ties looks at labels."""
+        if self.ties == "worst":
+            top = _cut(self.scores, labels, self.offsets, self.depth, worst=True)
+        else:
+            top = Cut(self.top.rows, labels[self.top.rows], self.top.offsets)
+        return Ranked(self.scores, labels, self.offsets, self.ties, self.depth, top)
+
     def count_relevant(self, relevant_from: float | None = None) -> Ints:
         """Relevant rows of each query, ranked or not."""
         if relevant_from not in self._counts:

@@ -11,6 +11,10 @@ from .catalogue import find_choice as find_choice
 from .catalogue import find_class as find_class
 from .catalogue import make_ranker as make_ranker
 from .child_loading import try_in_child as try_in_child
+from .click_weights import ClickWeights as ClickWeights
+from .click_weights import weigh_clicks as weigh_clicks
+from .doubly_robust import doubly_robust_labels as doubly_robust_labels
+from .doubly_robust import estimate_relevance as estimate_relevance
 from .estimator import Ranker as Ranker
 from .export import export_ranker as export_ranker
 from .facts import POSITIVE_WEIGHT as POSITIVE_WEIGHT

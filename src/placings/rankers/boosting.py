@@ -222,14 +222,18 @@ class BoostingWatch:
         self.name = str(self.metric)
         self.higher_is_better = not self.metric.lower_is_better
         self.valid = valid
-        if np.isnan(self(np.zeros(valid.n_rows))):
+        lacks_clicks = self.metric.ips and not (valid.y > 0.0).any()  # all values are 0, whatever is learned
+        if np.isnan(self(np.zeros(valid.n_rows))) or lacks_clicks:
             raise BadInput(
                 f"valid has no query for which {self.name} is defined ({valid.n_queries} queries, largest "
                 f"label {valid.y.max(initial=0.0):g}). Give queries with something relevant, or no valid."
             )
 
     def __call__(self, scores: AnyArray) -> float:
-        values = self.metric(np.asarray(scores, dtype=np.float64), self.valid.y, self.valid.offsets)
+        valid = self.valid
+        values = self.metric(
+            np.asarray(scores, dtype=np.float64), valid.y, valid.offsets, propensity=valid.propensity
+        )
         known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else float("nan")
 

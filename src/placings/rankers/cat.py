@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,11 +27,15 @@ from placings.rankers.boosting import (
     show_rounds,
 )
 from placings.rankers.cat_files import BadModel, check_model
-from placings.rankers.estimator import as_seed, weigh_queries
+from placings.rankers.estimator import as_seed
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
+from placings.rankers.item_weights import differ_within, name_uneven, weigh_queries
 
 MODEL = "model.cbm"
 LARGEST_QUERY = 32_768  # rows with YetiRank: 4 GiB of weights of pairs
+MOST_PAIRS = 20_000_000  # that are listed for CatBoost: 480 MB
+OF_ROWS = ("QueryRMSE", "QuerySoftMax")  # losses that are linear in the labels, or squares of errors
+OF_PAIRS = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise", "LambdaMart")
 
 ALIASES = (
     ("loss_function", "objective"),
@@ -64,11 +69,17 @@ class CatBoostRanker(TreeRanker):
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
-      ties count as badly as they can; early rounds may look worse than elsewhere in placings.
+      ties count as badly as they can; early rounds may look worse than elsewhere in placings. Or a metric of
+      clicks over propensities, such as "dcg@10:ips", which is placings' own.
     - `verbose`: a progress bar, on a terminal.
 
-    Weights are per query: they must be equal within each. NaN is missing, below all values (CatBoost's
-    `nan_mode`); an absent value of CSR is 0.
+    NaN is missing, below all values (CatBoost's `nan_mode`); an absent value of CSR is 0.
+
+    `sample_weight` weighs items: the errors of rows with "QueryRMSE", the pairs of a better row with
+    "PairLogit" and "PairLogitPairwise" (which are then listed, 20 million at most). YetiRank knows weights
+    of queries only: it takes weights where one of queries gives each pair that of its better row, such as
+    one click for each list, and refuses others. A propensity multiplies the labels of "QueryRMSE" and
+    "QuerySoftMax" instead.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data
@@ -140,21 +151,25 @@ class CatBoostRanker(TreeRanker):
             raise BadInput("CatBoost cannot learn from 1 sample. Give at least two rows that differ.")
         _refuse_long(train, params)
         names = list(train.feature_names)
-        weight = weigh_queries(train, "CatBoost")
-        per_row = None if weight is None else np.repeat(weight, train.sizes)
+        weights = choose_weights(train, _find_loss(params))
         threads = as_threads(self.n_jobs)
         history: list[float] = []
-        with show_rounds("CatBoost", rounds, self.verbose) as advance:
-            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, str(params.get("eval_metric")))]}
+        held = None if valid is None else drop_empty_queries(valid)
+        if held is not None and "eval_metric" not in (self.params or {}):
+            watch = BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
+            if watch.metric.ips:
+                params["eval_metric"] = _DebiasedWatch(watch)
+        watched = params.get("eval_metric")
+        name = type(watched).__name__ if isinstance(watched, _DebiasedWatch) else str(watched)
+        with show_rounds("CatBoost", rounds, self.verbose) as advance, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*optimi?ze method", UserWarning)  # it would compile ours
+            how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, name)]}
             try:
                 pool = catboost.Pool(
-                    _as_writable(train.X), train.y, group_id=train.query_index, group_weight=per_row,
-                    feature_names=names, thread_count=threads,
+                    _as_writable(train.X), train.y, group_id=train.query_index, feature_names=names,
+                    thread_count=threads, **weights,
                 )  # fmt: skip
-                if valid is not None:
-                    held = drop_empty_queries(valid)
-                    if "eval_metric" not in (self.params or {}):
-                        BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
+                if held is not None:
                     how["eval_set"] = catboost.Pool(
                         _as_writable(held.X), held.y, group_id=held.query_index, feature_names=names,
                         thread_count=threads,
@@ -167,6 +182,9 @@ class CatBoostRanker(TreeRanker):
                 raise BadInput(f"CatBoost refused: {_last_part(error)}") from error
         self._load(_write_model(booster, "cbm"))
         self.history_ = tuple(history)
+
+    def _weighs_labels(self) -> bool:
+        return _find_loss(merge_params({"loss_function": self.loss}, self.params, ALIASES)) in OF_ROWS
 
     def _check_settings(self) -> None:
         need_library("catboost", "CatBoostRanker", "trees")
@@ -247,6 +265,28 @@ class CatBoostRanker(TreeRanker):
         self.history_ = ()
 
 
+class _DebiasedWatch:
+    """A metric of clicks over propensities as CatBoost asks for one: of whole lists, those of `valid` only."""
+
+    def __init__(self, watch: BoostingWatch) -> None:
+        self.watch = watch
+
+    def __deepcopy__(self, memo: Any) -> _DebiasedWatch:
+        return self  # CatBoost copies its parameters; the data need no copy
+
+    def is_max_optimal(self) -> bool:
+        return self.watch.higher_is_better
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        return error / (weight or 1.0)
+
+    def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
+        scores = np.asarray(approxes[0], dtype=np.float64)
+        if len(scores) != self.watch.valid.n_rows:  # CatBoost asks of the training lists too
+            return 0.0, 1.0
+        return self.watch(scores), 1.0
+
+
 class _Keeper:
     """Moves the bar and keeps the watched values."""
 
@@ -265,13 +305,57 @@ class _Keeper:
         return True
 
 
+def choose_weights(train: RankingData, loss: str) -> dict[str, Any]:
+    """What a Pool is given so that items weigh what they should; refused where this loss takes nothing."""
+    if train.weight is None:
+        return {}
+    if not differ_within(train):
+        return {"group_weight": np.asarray(train.weight, dtype=np.float64)}
+    if loss == "QueryRMSE":
+        return {"weight": np.asarray(train.weight, dtype=np.float64)}
+    by_query = weigh_queries(train) if loss in OF_PAIRS else None
+    if by_query is not None:
+        return {"group_weight": np.repeat(by_query, train.sizes)}
+    if loss.startswith("PairLogit"):
+        return list_pairs(train)
+    raise BadInput(
+        f"CatBoost's {loss} takes one weight for each query, but rows of query {name_uneven(train)!r} have "
+        f"several. Use {setting('loss', 'PairLogit')} or {setting('loss', 'QueryRMSE')}, which take "
+        "weights of items, or LightGBM."
+    )
+
+
+def list_pairs(train: RankingData) -> dict[str, Any]:
+    """All pairs of rows of a query with different labels, the better one first, and its weight."""
+    from placings.rankers.pair_kernels import find_pairs
+
+    assert train.weight is not None
+    pairs = find_pairs(train.y, train.offsets)
+    total = int(pairs.lower.sum())
+    if total > MOST_PAIRS:
+        raise BadInput(
+            f"CatBoost must be told every pair and its weight, {MOST_PAIRS:,} at most. These have {total:,}. "
+            f"Use {setting('loss', 'QueryRMSE')}, or LightGBM."
+        )
+    better = np.repeat(np.arange(train.n_rows), pairs.lower)
+    within = np.arange(total) - np.repeat(np.cumsum(pairs.lower) - pairs.lower, pairs.lower)
+    start = np.repeat(train.offsets[:-1], train.sizes)  # rows by rising label stand there in `ranked`
+    worse = pairs.ranked[start[better] + within]
+    return {"pairs": np.stack([better, worse], axis=1), "pairs_weight": train.weight[better]}
+
+
+def _find_loss(params: Mapping[str, Any]) -> str:
+    """The name of the loss, without its settings."""
+    loss = next((str(params[name]) for name in ALIASES[0] if name in params), "")
+    return loss.partition(":")[0]
+
+
 def _refuse_long(train: RankingData, params: Mapping[str, Any]) -> None:
     """YetiRank weighs every two rows of a list: CatBoost ends the process where that is too much memory."""
-    loss = next((str(params[name]) for name in ALIASES[0] if name in params), "")
+    name = _find_loss(params)
     longest = int(train.sizes.max())
-    if loss.startswith("YetiRank") and longest > LARGEST_QUERY:
+    if name.startswith("YetiRank") and longest > LARGEST_QUERY:
         query = train.qids.tolist()[int(train.sizes.argmax())]
-        name = loss.partition(":")[0]
         raise BadInput(
             f"{name} takes queries of at most {LARGEST_QUERY:,} rows: its memory grows with "
             f"their square. Query {query!r} has {longest:,}. Keep the rows that an engine would retrieve, or "
@@ -289,13 +373,15 @@ def _as_writable(X: Matrix) -> Any:
     return given
 
 
-def _name_metric(name: str) -> str:
-    """`"ndcg@10"` as CatBoost writes it."""
+def _name_metric(name: str) -> str | None:
+    """`"ndcg@10"` as CatBoost writes it; None for a debiased one, which it is handed as an object."""
     chosen = metric(name)
+    if chosen.ips:
+        return None
     if chosen.name not in WATCHED or chosen.options:
         raise BadInput(
             f"CatBoost can watch {', '.join(sorted(WATCHED))}. Got {name!r}. "
-            'Choose one of them, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
+            'Choose one of them, one such as dcg@10:ips, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
         )
     return WATCHED[chosen.name] + ("" if chosen.k is None else f";top={chosen.k}")
 

@@ -26,6 +26,7 @@ from placings.data import (
     order_by_query,
     say_one_query,
 )
+from placings.rankers.click_weights import weigh_clicks
 from placings.rankers.facts import RankerFacts
 
 SAMPLE_ROWS = 16
@@ -40,8 +41,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     above 10,000 rows that is refused. `valid`, a RankingData or `(X, y, qid)`, is what early stopping
     watches. `predict(X)` gives one score a row, in row order.
 
+    A row of a RankingData weighs what its `weight` says, as an item: a pair weighs what its better row
+    does. A `propensity` of the training data weighs clicks by one over it (`weigh_clicks`), times `weight`
+    if there is one; where rows have squared errors it multiplies their labels.
+
     After `fit`: `n_features_in_`, `feature_names_` (a name for each column), `coverage_` (the share of
-    training rows in which each feature is there and not zero), `training_` (rows, queries).
+    training rows in which each feature is there and not zero), `training_` (rows, queries; with a propensity
+    also what weighing the clicks by it did: `clip`, `share_clipped`, `bias_bound`).
     """
 
     # what scikit-learn's metadata routing hands on by itself
@@ -84,6 +90,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The reverse of `_give_weights`."""
         raise NotImplementedError
 
+    def _weigh(self, train: RankingData) -> tuple[RankingData, dict[str, Any]]:
+        """The data with clicks weighed by their propensity, and what that did; as they are without one."""
+        if train.propensity is None:
+            return train, {}
+        found = weigh_clicks(train.y, train.propensity)
+        weighs = "labels" if self._weighs_labels() else "rows"
+        facts = {"propensity": {"weighs": weighs, **found.to_facts()}}
+        if weighs == "labels":
+            return train.replace(y=train.y * found.weights), facts
+        return train.replace(weight=found.weights * (1.0 if train.weight is None else train.weight)), facts
+
+    def _weighs_labels(self) -> bool:
+        """Whether a click is weighed in its label: where the loss is the square of a row's error.
+
+        A mean of errors that are weighed by 1/p is drawn to clicked rows; that of labels y/p is the
+        relevance.
+        """
+        return False
+
     def _check_settings(self) -> None:
         """Refuse settings with which `fit` would fail, as far as that is known before there are data."""
 
@@ -124,9 +149,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if len(parts) not in (2, 3):
                 raise BadInput(f"valid must be a RankingData or (X, y, qid). Got {len(parts)} parts.")
             held = self._as_data(*parts, *[None] * (5 - len(parts)), reset=False, what="fit(valid=…)")
-        self._fit(train, held)
+        weighed, facts = self._weigh(train)
+        self._fit(weighed, held)
         self.coverage_, self.coverage_rules_ = measure_coverage(train.X), {}
-        self.training_ = {"rows": train.n_rows, "queries": train.n_queries}
+        self.training_ = {"rows": train.n_rows, "queries": train.n_queries, **facts}
         self._sample = take_sample(train.X)
         return self
 
@@ -302,18 +328,3 @@ def refuse_weights(weight: AnyArray | None) -> None:
         raise BadInput(f"sample_weight must be one-dimensional, one value a row. Got shape {weight.shape}.")
     if not weight.any():
         raise BadInput("every sample weight is zero, so there is nothing to learn from. Leave weights out.")
-
-
-def weigh_queries(data: RankingData, library: str) -> Floats | None:
-    """One weight a query, for libraries that take no other; weights that differ within one are refused."""
-    if data.weight is None:
-        return None
-    first = data.weight[data.offsets[:-1]]
-    differ = data.weight != np.repeat(first, data.sizes)
-    if differ.any():
-        row = int(np.flatnonzero(differ)[0])
-        raise BadInput(
-            f"{library} takes one weight for each query, but rows of query {data.qid.tolist()[row]!r} have "
-            "several. Give all rows of a query the same weight."
-        )
-    return np.asarray(first, dtype=np.float64)

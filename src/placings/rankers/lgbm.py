@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from placings.core import AnyArray, BadFile, BadInput, Floats, UnknownName, need_library
+from placings.core import AnyArray, BadFile, BadInput, Floats, PlacingsWarning, UnknownName, need_library
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
 from placings.rankers.boosting import (
@@ -29,6 +30,10 @@ from placings.rankers.boosting import (
 )
 from placings.rankers.estimator import as_seed
 from placings.rankers.facts import POSITIVE_WEIGHT, Choice, Float, Int, RankerFacts
+from placings.rankers.item_weights import are_classes, differ_within, weigh_queries
+
+if TYPE_CHECKING:
+    from placings.rankers.lambda_kernels import CrossEntropyGradients, LambdaGradients
 
 Fields = dict[str, str]
 NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|inf|nan)")
@@ -194,8 +199,14 @@ class LightGBMRanker(TreeRanker):
 
     Labels are grades with gain `2^y − 1`. Fractions and grades above 30, which LightGBM refuses, are coded
     with exactly that gain (lambdarank; rank_xendcg takes any whole number, and fractions are refused).
-    lambdarank refuses queries of more than 10,000 rows. `sample_weight` is per row. NaN is missing; in CSR
-    an absent value is 0.
+    lambdarank refuses queries of more than 10,000 rows. NaN is missing; in CSR an absent value is 0.
+
+    `sample_weight` weighs items. Where it is one number for each query, it is LightGBM's own; where one
+    weight of queries gives each pair the weight of its better row, LightGBM is given that. Otherwise the
+    gradients are placings' own, by LightGBM's formulas with each pair (or share of the target) times its
+    item's weight. Weights that only tell relevant rows from others, by the same factor in each query
+    (`positive_weight`), scale the gradients of rows, as LightGBM has it. A propensity of the data takes the
+    place of `debias`.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data
@@ -311,11 +322,16 @@ class LightGBMRanker(TreeRanker):
         params, rounds, patience, own_metric = self._collect(lightgbm, train.n_rows)
         labels = self._prepare_labels(train, params)
         names = _name_columns(train.feature_names)
-        position = train.position if self.debias and _is_ranking(params) else None
+        ranking = _is_ranking(params)
+        weight, gradients = self._choose_weights(train, labels, params) if ranking else (train.weight, None)
+        position = train.position if self.debias and ranking and train.propensity is None else None
+        if gradients is not None and position is not None:
+            position = None
+            _say_unused()
         categorical = pop_param(params, lightgbm.basic._ConfigAliases.get("categorical_feature"), "auto")
         silent = {"verbosity": -1}
         dataset = lightgbm.Dataset(
-            as_old_sparse(train.X), labels, group=train.sizes, weight=train.weight, position=position,
+            as_old_sparse(train.X), labels, group=train.sizes, weight=weight, position=position,
             feature_name=names, categorical_feature=categorical, params=silent,
         )  # fmt: skip
         history: list[float] = []
@@ -347,6 +363,8 @@ class LightGBMRanker(TreeRanker):
                     watched["callbacks"].append(
                         lightgbm.early_stopping(patience, first_metric_only=True, verbose=False)
                     )
+            if gradients is not None:
+                params = {**params, "objective": lambda scores, data: gradients.at(scores)}
             try:
                 booster = lightgbm.train(params, dataset, rounds, **watched)
             except lightgbm.basic.LightGBMError as error:
@@ -418,6 +436,33 @@ class LightGBMRanker(TreeRanker):
         codes, params["label_gain"] = code_labels(train.y)
         return codes
 
+    def _choose_weights(
+        self, train: RankingData, labels: Floats, params: Mapping[str, Any]
+    ) -> tuple[AnyArray | None, LambdaGradients | CrossEntropyGradients | None]:
+        """The weights `[rows]` that LightGBM is given, and gradients in place of its own if needed."""
+        if not differ_within(train) or (train.propensity is None and are_classes(train)):
+            return train.weight, None
+        weight, threads = np.asarray(train.weight, dtype=np.float64), as_threads(self.n_jobs)
+        if params["objective"] == "rank_xendcg":
+            from placings.rankers.lambda_kernels import CrossEntropyGradients
+
+            random = np.random.default_rng(as_seed(self.random_state) or 0)
+            return None, CrossEntropyGradients(train.y, weight, train.offsets, random, threads)
+        by_query = weigh_queries(train)
+        if by_query is not None:
+            return np.repeat(by_query, train.sizes), None
+        from placings.rankers.lambda_kernels import LambdaGradients, LambdaRules
+
+        rules = LambdaRules(
+            depth=int(params.get("lambdarank_truncation_level", 30)),
+            sigmoid=float(params.get("sigmoid", 1.0)),
+            by_distance=bool(params.get("lambdarank_norm", True)),
+            by_total=bool(params.get("lambdarank_norm", True)),
+        )
+        return None, LambdaGradients(
+            labels, _find_gains(labels, params), weight, train.offsets, rules, threads
+        )
+
     # -- using -------------------------------------------------------------------------------------
 
     def _score(self, X: Matrix) -> AnyArray:
@@ -461,6 +506,30 @@ class LightGBMRanker(TreeRanker):
 
 def _is_ranking(params: Mapping[str, Any]) -> bool:
     return params.get("objective") in OBJECTIVES
+
+
+def _find_gains(labels: Floats, params: Mapping[str, Any]) -> Floats:
+    """The gain of each row: 2^y − 1, or what `label_gain` says of its code."""
+    if "label_gain" not in params:
+        return np.asarray(2.0**labels - 1.0)
+    told = params["label_gain"]
+    table = np.array([float(each) for each in (told.split(",") if isinstance(told, str) else told)])
+    codes = labels.astype(np.int64)
+    if codes.max(initial=0) >= len(table):
+        raise BadInput(
+            f"label_gain must have a gain for each label up to {codes.max()}. Got {len(table)} gains."
+        )
+    return table[codes]
+
+
+def _say_unused() -> None:
+    """Say that positions are not used beside weights that differ within a query."""
+    warnings.warn(
+        "LightGBM corrects for positions in its own gradients only, and weights that differ within a "
+        "query need ours, so positions are not used. Pass debias=False, or data with a propensity.",
+        PlacingsWarning,
+        stacklevel=4,
+    )
 
 
 def _list_params(lightgbm: Any) -> tuple[str, ...]:

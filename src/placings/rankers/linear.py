@@ -34,8 +34,10 @@ class LinearRanker(Ranker):
     "ridge" puts `Σ_rows weight_i · (y_i − b − s_i)²` in place of the pairs, divided by the number of rows
     with `pairs="mean"`; each query has a b of its own, or all share one with `center="all"`.
 
-    A pair weighs what its better row weighs, so one weight for all rows of a query weighs the query, and one
-    over the propensity of each click is Propensity SVM-Rank. Queries of one label level teach nothing.
+    A pair weighs what its better row weighs, so one weight for all rows of a query weighs the query, and
+    one over the propensity of each click is Propensity SVM-Rank: a propensity of the data does that by
+    itself. With ridge a weight is that of a row's error, and a propensity multiplies labels. Queries of one
+    label level teach nothing.
 
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
     value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
@@ -154,6 +156,9 @@ class LinearRanker(Ranker):
         for file, name in wanted.items():
             values = _read_array(file, files[file], 1 if name == "intercept" else count)
             setattr(self, f"{name}_", float(values[0]) if name == "intercept" else values)
+
+    def _weighs_labels(self) -> bool:
+        return bool(self.loss == "ridge")
 
     # -- fitting -----------------------------------------------------------------------------------
 

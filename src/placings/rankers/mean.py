@@ -21,9 +21,10 @@ SEPARATOR = "-"  # between a member's name and its file's
 class MeanRanker(Ranker):
     """Scores that are the mean of several rankers', each divided by how far its own lie apart in a list.
 
-    `members` are names of rankers with their settings; `random_state` is that of members which name none. All
-    learn from the same data; the deviation of their scores within a list is measured on `valid` if it is
-    given. After `fit`: `members_`, the fitted rankers by name, `scales_`, and `seconds_` that each took.
+    `members` are names of rankers with their settings; `random_state` is that of members which name none.
+    All learn from the same data, with its weights and propensity; the deviation of their scores within a
+    list is measured on `valid` if it is given. After `fit`: `members_`, the fitted rankers by name,
+    `scales_`, and `seconds_` that each took.
 
     >>> MeanRanker(members={"lightgbm": {"rounds": 50}, "ridge": {}})
     MeanRanker(members={'lightgbm': {'rounds': 50}, 'ridge': {}})
@@ -60,6 +61,11 @@ class MeanRanker(Ranker):
             ranker.fit(train, valid=valid)
             self.seconds_[name] = time.perf_counter() - began
         self._measure_scales(train if valid is None else valid)
+
+    def _weigh(self, train: RankingData) -> tuple[RankingData, dict[str, Any]]:
+        """The data as they are, for members weigh clicks themselves; and what that does."""
+        facts = super()._weigh(train)[1]
+        return train, {name: {**each, "weighs": "members"} for name, each in facts.items()}
 
     def _make_members(self) -> dict[str, Ranker]:
         members = {name: make_ranker(name, **settings) for name, settings in self.members.items()}

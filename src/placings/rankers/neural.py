@@ -292,6 +292,11 @@ class NeuralRanker(Ranker):
         if isinstance(self.transform_, Mixture):
             self.transform_.take_weights(self.network_.transform)
 
+    def _weighs_labels(self) -> bool:
+        from placings.losses import find_loss
+
+        return find_loss(self._settle().loss).name == "mean_squared_error"
+
     def _score(self, X: Matrix) -> AnyArray:
         return self._score_lists(X, None)
 

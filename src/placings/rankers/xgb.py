@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,10 +26,15 @@ from placings.rankers.boosting import (
     read_file,
     show_rounds,
 )
-from placings.rankers.estimator import as_seed, weigh_queries
+from placings.rankers.estimator import as_seed
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
+from placings.rankers.item_weights import differ_within, find_better, name_uneven, weigh_queries
 from placings.rankers.xgb_files import BadModel, check_model, read_model
 
+if TYPE_CHECKING:
+    from placings.rankers.lambda_kernels import LambdaGradients
+
+OBJECTIVES = ("rank:ndcg", "rank:pairwise", "rank:map")
 LARGEST_LABEL = 31  # with XGBoost's own exponential gain
 LARGEST_EXPONENT = 127  # labels are float32 there
 CELLS = 32_000_000  # values that are made dense together: 128 MB
@@ -122,6 +127,64 @@ def _make_iterator(
     return Parts()
 
 
+def choose_weights(
+    train: RankingData, labels: Floats, params: Mapping[str, Any], threads: int
+) -> tuple[Floats | None, LambdaGradients | None]:
+    """The weights `[queries]` that XGBoost is given, and gradients in place of its own if needed."""
+    unbiased = _is_on(params, "lambdarank_unbiased", False)
+    if unbiased and train.propensity is not None:
+        raise BadInput(
+            "lambdarank_unbiased and a propensity of the data both correct for position bias. Leave "
+            "lambdarank_unbiased out, or use data.replace(propensity=None)."
+        )
+    if train.weight is None:
+        return None, None
+    if not differ_within(train):
+        return np.asarray(train.weight[train.offsets[:-1]], dtype=np.float64), None
+    objective, method = params.get("objective"), params.get("lambdarank_pair_method", "topk")
+    by_query = weigh_queries(train) if objective in OBJECTIVES else None
+    if by_query is not None:
+        return by_query, None
+    for wrong, what in (
+        (objective not in OBJECTIVES[:2], f"the objective {objective}"),
+        (method != "topk", f"the pair method {method}"),
+        (unbiased, "lambdarank_unbiased"),
+    ):
+        if wrong:
+            raise BadInput(
+                f"XGBoost with {what} takes one weight for each query, but rows of query "
+                f"{name_uneven(train)!r} have several. Use rank:ndcg or rank:pairwise with topk pairs."
+            )
+    return None, make_gradients(train, labels, params, threads)
+
+
+def make_gradients(
+    train: RankingData, labels: Floats, params: Mapping[str, Any], threads: int
+) -> LambdaGradients:
+    """XGBoost's gradients with a weight for each item, which are divided by the mean over queries."""
+    from placings.rankers.lambda_kernels import LambdaGradients, LambdaRules
+
+    better, weight = find_better(train), np.asarray(train.weight, dtype=np.float64)
+    counted = np.add.reduceat(better.astype(np.float64), train.offsets[:-1])
+    total = np.add.reduceat(weight * better, train.offsets[:-1])
+    of_query = np.where(counted > 0, total / np.maximum(counted, 1.0), weight[train.offsets[:-1]])
+    rules = LambdaRules(
+        depth=int(params.get("lambdarank_num_pair_per_sample", 32)),
+        swap=params["objective"] == "rank:ndcg",
+        by_distance=_is_on(params, "lambdarank_score_normalization", True),
+        by_total=_is_on(params, "lambdarank_normalization", True),
+        curvature=2.0,
+        least=1e-16,
+    )
+    gains = 2.0**labels - 1.0 if _is_on(params, "ndcg_exp_gain", True) else labels
+    return LambdaGradients(labels, gains, weight / (of_query.mean() or 1.0), train.offsets, rules, threads)
+
+
+def _is_on(params: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = params.get(name, default)
+    return value.lower() in ("true", "1") if isinstance(value, str) else bool(value)
+
+
 def make_dense(X: Matrix) -> Iterator[Floats32]:
     """Dense as it is; CSR in parts of rows, absent values as zeros."""
     if isinstance(X, np.ndarray):
@@ -132,7 +195,6 @@ def make_dense(X: Matrix) -> Iterator[Floats32]:
         yield X[start : start + rows].toarray()
 
 
-OBJECTIVES = ("rank:ndcg", "rank:pairwise", "rank:map")
 MODEL = "model.json"
 
 ALIASES = (
@@ -161,11 +223,15 @@ class XGBoostRanker(TreeRanker):
     - `verbose`: a progress bar, on a terminal.
 
     Labels are grades with gain `2^y − 1`. Fractions and grades above 31, which XGBoost refuses, become
-    their exact gains with `rank:ndcg`; `rank:map` takes 0 and 1 only. Weights are per query: they must be
-    equal within each. NaN is missing and an absent value of CSR is 0, as everywhere in placings; XGBoost
-    itself would take the latter for missing, so sparse data are made dense 128 MB at a time (and beyond
-    the first 128 MB the bins differ from dense data's within the error of XGBoost's sketch). Positions are
-    used with `params={"lambdarank_unbiased": True}`.
+    their exact gains with `rank:ndcg`; `rank:map` takes 0 and 1 only. NaN is missing and an absent value of
+    CSR is 0, as everywhere in placings; XGBoost itself would take the latter for missing, so sparse data
+    are made dense 128 MB at a time (and beyond the first 128 MB the bins differ from dense data's within
+    the error of XGBoost's sketch). Positions are used with `params={"lambdarank_unbiased": True}`.
+
+    `sample_weight` weighs items. Where one weight of queries gives each pair the weight of its better row,
+    XGBoost is given that; otherwise the gradients are placings' own, by XGBoost's formulas with each pair
+    times its weight, for `rank:ndcg` and `rank:pairwise` with pairs of the "topk" method. As XGBoost has
+    it, weights are divided by their mean.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=5, random_state=0).data
@@ -281,7 +347,8 @@ class XGBoostRanker(TreeRanker):
         if params.get("lambdarank_unbiased") and train.position is not None:
             train = order_by_position(train)
         labels = prepare_labels(train, params)
-        matrix = make_matrix(xgboost, train, labels, weigh_queries(train, "XGBoost"), params)
+        weight, gradients = choose_weights(train, labels, params, as_threads(self.n_jobs))
+        matrix = make_matrix(xgboost, train, labels, weight, params)
         names = train.feature_names
         if not any(set(name) & set("[]<") for name in names):
             matrix.feature_names = list(names)
@@ -296,9 +363,12 @@ class XGBoostRanker(TreeRanker):
             if "eval_metric" not in params:
                 watch = BoostingWatch(self.metric, held)
                 maximize = watch.higher_is_better
-                watched["custom_metric"] = lambda scores, data: (watch.name, watch(scores))
+                name = watch.name.replace(":", "_")  # XGBoost parts names from values at a colon
+                watched["custom_metric"] = lambda scores, data: (name, watch(scores))
             if patience is not None:
                 stoppers.append(xgboost.callback.EarlyStopping(rounds=patience, maximize=maximize))
+        if gradients is not None:
+            watched["obj"] = lambda scores, data: gradients.at(scores)
         with show_rounds("XGBoost", rounds, self.verbose) as advance:
             keeper = _make_keeper(xgboost, self.params, advance)
             try:

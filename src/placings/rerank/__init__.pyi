@@ -1,3 +1,6 @@
+from .debiased_fit import DebiasedFit as DebiasedFit
+from .debiased_fit import learn_debiased as learn_debiased
+from .debiased_fit import let_fall as let_fall
 from .engines import BadHit as BadHit
 from .engines import Engine as Engine
 from .engines import HitReader as HitReader

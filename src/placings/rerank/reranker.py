@@ -60,6 +60,14 @@ from placings.logs import (
 )
 from placings.metrics import mrr
 from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
+from placings.rerank.debiased_fit import (
+    CARRIED,
+    PropensitySource,
+    check_source,
+    describe_source,
+    find_propensities,
+    learn_debiased,
+)
 from placings.rerank.engines import Engine
 from placings.rerank.guard import Guard, fit_guard
 from placings.rerank.own_histories import PERSON, give_own_clicks, learn_histories
@@ -82,6 +90,7 @@ PERSONAL = ("user_id", "session_id", "search_id")
 OF_PERSON = ("user_id", OPT_OUT)  # of the search too, where a log has them
 ENGINE_POSITION, SHOWN_POSITION = "engine_position", "shown_position"  # of a log that a service wrote
 METRICS = ("mrr", "ndcg@10")
+WATCHED = "dcg@10:ips"  # by the early stopping of clicks that are weighed: plain ones would pull them back
 ENGINE, OURS = "engine", "re-ranker"
 TOLERANCE = 1e-5  # relative and absolute, between a sample's stored scores and those of the loaded re-ranker
 
@@ -102,7 +111,15 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
     clicked in the log, by id), `clicks_until_` (the time of the newest search that they are of, microseconds
     since 1970), `valid_` (MRR on the validation lists of the ranker, and of each member of a
-    mean), `lists_`, how many lists were learned from, and `own_clicks_` (an OwnClicks; None without history).
+    mean), `lists_`, how many lists were learned from, `own_clicks_` (an OwnClicks; None without history), and
+    `debias_`, what `propensity` did (None without it).
+
+    People click what they look at, and they look at the top. `propensity`, a curve that
+    `pg.estimate_propensity` made, or "log" for the column `propensity` of the log, weighs each click by one
+    over the probability of a look at where people saw the item, and each label that a later click of the
+    session gave by how often such labels came about there. Two models are then fitted, with these weights
+    and without; the weighed one is taken unless validation shows it to be worse. A ranker that is named here
+    stops early by `dcg@10:ips`; one that is given keeps its own metric. See docs/honest_learning.md.
 
     >>> Reranker(features="shop", ranker="ridge")
     Reranker(features='shop', ranker='ridge')
@@ -117,6 +134,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     clicks_until_: int | None
     digest_: str | None
     own_clicks_: OwnClicks | None
+    debias_: dict[str, Any] | None
     _sample: Request | None
     _scorer: tuple[Ranker, Any, Scorer] | None = None  # of which ranker, as it was fitted then
 
@@ -128,6 +146,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         clicks: Mapping[str, int] | None = None,
         *,
         pool: int = 40,
+        propensity: PropensitySource | None = None,
         random_state: int = 0,
         history: bool = False,
         half_life: float = HALF_LIFE,
@@ -137,6 +156,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self.guard = guard
         self.clicks = clicks
         self.pool = pool
+        self.propensity = propensity
         self.random_state = random_state
         self.history = history
         self.half_life = half_life
@@ -168,19 +188,25 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             known, later, own = learn_histories(
                 known, later, half_life=self.half_life, served=ENGINE_POSITION
             )
-        rows, others = gather_lists(known, self.pool), gather_lists(later, self.pool)
+        rows, others = (gather_lists(each, self.pool, mark=CARRIED) for each in (known, later))
+        carried = [each.pop(CARRIED).to_numpy(dtype=np.bool_) for each in (rows, others)]
         timed = "time" in known and "time" in later
         if timed:
             rows = add_past_clicks(rows, known, keep=ENGINE_POSITION in rows)
             others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
-        ranker = self._make_ranker().fit(learned, valid=data)
+        learned, data = (
+            each.replace(propensity=find_propensities(table, self.propensity, marks))
+            for each, table, marks in zip((learned, data), (rows, others), carried, strict=True)
+        )
+        ranker, debias = self._learn(learned, data)
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
         guard = self._fit_guard(others, data, ranker.predict(data))
         self._take(features, ranker, guard, {})
         self.own_clicks_ = own
+        self.debias_ = debias
         if timed and PAST in features.columns:
             self.clicks_, self.clicks_until_ = _count_all(known, later)
         self._sample = _choose_sample(others, features.columns)
@@ -203,7 +229,14 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.history, bool):
             raise BadInput(f"history must be True or False. Got {self.history!r}.")
         check_half_life(self.half_life)
+        check_source(self.propensity)
         self._make_ranker()._check_settings()
+
+    def _learn(self, train: RankingData, valid: RankingData) -> tuple[Ranker, dict[str, Any] | None]:
+        if self.propensity is None:
+            return self._make_ranker().fit(train, valid=valid), None
+        found = learn_debiased(lambda weighed: self._make_ranker(weighed=weighed), train, valid)
+        return found.ranker, {**describe_source(self.propensity), **found.facts}
 
     def _declare(self, rows: pd.DataFrame) -> FeatureSet:
         if isinstance(self.features, FeatureSet):
@@ -214,17 +247,22 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             declared = FeatureSet((*declared.features, *history_features().features))
         return declared
 
-    def _make_ranker(self) -> Ranker:
+    def _make_ranker(self, *, weighed: bool = False) -> Ranker:
         if isinstance(self.ranker, Ranker):
             copy: Ranker = clone(self.ranker)
             return copy
         if not isinstance(self.ranker, str):
             raise BadInput(f"ranker must be a ranker or the name of one. Got {type(self.ranker).__name__}.")
         if self.ranker == "mean":
-            return MeanRanker(members=list_members(self.random_state))
+            members = list_members(self.random_state)
+            if weighed:
+                members = {kind: {**each, "metric": WATCHED} for kind, each in members.items()}
+            return MeanRanker(members=members)
         made = make_ranker(self.ranker)
-        known = made.get_params(deep=False)
-        made.set_params(**{name: value for name, value in self._shared_settings().items() if name in known})
+        known, shared = made.get_params(deep=False), self._shared_settings()
+        if weighed:
+            shared["metric"] = WATCHED
+        made.set_params(**{name: value for name, value in shared.items() if name in known})
         return made
 
     def _shared_settings(self) -> dict[str, Any]:
@@ -242,7 +280,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks
-        self.digest_ = self.clicks_until_ = None
+        self.digest_ = self.clicks_until_ = self.debias_ = None
         self._sample = self.own_clicks_ = None
 
     def _need_fit(self) -> None:
@@ -455,6 +493,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         facts: dict[str, Any] = {"reranker": version, "model": digest, "pool": self.pool}
         if self.clicks_until_ is not None:
             facts["clicks_until"] = self.clicks_until_
+        if self.debias_ is not None:
+            facts["debias"] = self.debias_
         return write_bundle(path / PARTS[1], facts, files)
 
 
@@ -556,6 +596,8 @@ def _restore(bundle: Bundle, ranker: Ranker) -> Reranker:
     if OWN_CLICKS in bundle.files:
         own = reranker.own_clicks_ = OwnClicks.from_state(_read_json(bundle, OWN_CLICKS))
         reranker.history, reranker.half_life = True, own.half_life
+    debias = bundle.manifest.get("debias")
+    reranker.debias_ = debias if isinstance(debias, dict) else None
     return reranker
 
 
@@ -640,11 +682,12 @@ def _is_pinned(model: Path, pinned: Path) -> bool:
         return False
 
 
-def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
+def gather_lists(rows: pd.DataFrame, pool: int = 40, *, mark: str | None = None) -> pd.DataFrame:
     """Searches of two items or more with a click, and those that the click of their session is carried to.
 
     Of each list the first `pool` positions are kept. A click is carried back from wherever it was made, also
-    from a list of one item or from far down.
+    from a list of one item or from far down. `mark` names a column that says of each list whether its labels
+    were carried to it.
     """
     pandas = need_library("pandas", "a re-ranker")
     frame = order_rows(rows)
@@ -658,7 +701,10 @@ def gather_lists(rows: pd.DataFrame, pool: int = 40) -> pd.DataFrame:
     wins, rest = lists[clicked], lists[~clicked]
     if not len(wins):
         raise BadInput("a re-ranker learns from clicks. Got no list of two items or more with one.")
-    return order_rows(pandas.concat([wins, carry_clicks(frame, rest)]))
+    found = order_rows(pandas.concat([wins, carry_clicks(frame, rest)]))
+    if mark is None:
+        return found
+    return found.assign(**{mark: ~found["search_id"].isin(wins["search_id"].unique())})
 
 
 def list_requests(rows: pd.DataFrame) -> list[Request]:

@@ -68,9 +68,9 @@ def mark_run(
 
 
 def _seal_data(data: RankingData) -> str:
-    """A hash of labels, lists and weights, and of 64 rows."""
+    """A hash of labels, lists, weights and propensities, and of 64 rows."""
     seal = sha256()
-    for array in (data.offsets, data.y, data.weight):
+    for array in (data.offsets, data.y, data.weight, data.propensity):
         seal.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
     for block in range(0, data.n_rows, max(1, data.n_rows // 64)):
         row = data.X[block : block + 1]

@@ -117,7 +117,7 @@ class GraphRunner:
             line["owner"].long(), line["starts"].long(), line["sizes"].long(), line["keys"], self.groups, live
         )
         rows = line["rows"].long()
-        weights = None if source.weights is None else source.weights[line["queries"].long()]
+        weights = source.take_weights(rows, line["queries"].long())
         return find_losses(
             self.job, source.prepared[rows], packed, source.labels[rows], weights, losses=self.losses
         )

@@ -122,6 +122,7 @@ class Watch:
     """Held-out data and a metric; rows are prepared once where they fit into memory."""
 
     def __init__(self, model: Any, data: RankingData, metric: Metric) -> None:
+        metric.check_propensity(data.propensity)
         self.model, self.data, self.metric = model, data, metric
         device = next(model.parameters()).device
         self.prepared = prepare_all(model, data, device) if fits_memory(model, data, device) else None
@@ -130,7 +131,7 @@ class Watch:
         """The mean of the metric; larger is better (metrics of which less is better are turned round)."""
         data = self.data
         scores = score_rows(self.model, data.X, data.offsets, prepared=self.prepared)
-        values = self.metric(scores, data.y, data.offsets)
+        values = self.metric(scores, data.y, data.offsets, propensity=data.propensity)
         mean = float(np.nanmean(values)) if not np.isnan(values).all() else 0.0
         return -mean if self.metric.lower_is_better else mean
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from placings.core import Floats, Ints
-from placings.data import RankingData
+from placings.data import RankingData, find_uneven_rows
 from placings.metrics import sum_by_query
 from placings.transforms import QueryScale
 
@@ -41,7 +41,8 @@ class TrainingSource:
     ) -> None:
         self.model, self.data, self.device = model, data, device
         self.labels = torch.tensor(data.y, dtype=torch.float32, device=device)
-        self.weights = weigh_lists(data, device)
+        self.weights = weigh_lists(data, device)  # [queries], or [rows] where rows of one query differ
+        self.weighs_rows = bool(find_uneven_rows(data).any())
         self.prepared: Tensor | None = None
         self.by_query = sees_queries(model)
         if resident is None:
@@ -57,6 +58,10 @@ class TrainingSource:
             if self.by_query:
                 return self._take_queries(batch)
             return self.model.prepare(send_rows(self.data.X[batch.rows], self.device))
+
+    def take_weights(self, rows: Tensor, queries: Tensor) -> Tensor | None:
+        """The weights of a batch: of its rows where `weighs_rows`, else of its queries; None without any."""
+        return None if self.weights is None else self.weights[rows if self.weighs_rows else queries]
 
     def _take_queries(self, batch: Batch) -> Any:
         """The same by way of the batch's whole queries."""
@@ -137,11 +142,13 @@ def cut_queries(offsets: Ints, rows: int) -> Iterator[tuple[int, int, Ints]]:
 
 
 def weigh_lists(data: RankingData, device: torch.device) -> Tensor | None:
-    """One weight a query, the mean of its rows'."""
+    """One weight a query `[queries]`, or a row `[rows]` if they differ within a query; None without any."""
     if data.weight is None:
         return None
-    mean: Floats = sum_by_query(data.weight, data.offsets) / np.maximum(data.sizes, 1)
-    return torch.tensor(mean, dtype=torch.float32, device=device)
+    weight: Floats = np.asarray(data.weight, dtype=np.float64)
+    if not find_uneven_rows(data).any():
+        weight = sum_by_query(weight, data.offsets) / np.maximum(data.sizes, 1)
+    return torch.tensor(weight, dtype=torch.float32, device=device)
 
 
 def fits_memory(model: Any, data: RankingData, device: torch.device) -> bool:

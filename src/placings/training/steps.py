@@ -67,7 +67,8 @@ def find_losses(
     *,
     losses: Sequence[Loss] | None = None,
 ) -> Tensor:
-    """The loss of each list `[lists]`; rows packed `[rows, …]`, labels `[rows]`, weights `[lists]`.
+    """The loss of each list `[lists]`; rows packed `[rows, …]`, labels `[rows]`, weights `[lists]`,
+    or `[rows]` where the job's source weighs rows.
 
     `losses` are one for each group, if groups are to have their own.
     """
@@ -81,11 +82,14 @@ def find_losses(
         if laid.ndim == 3:  # members, each with a loss of its own under the same noise
             laid = laid.permute(2, 0, 1)  # [members, lists, width]
             noise = None if noise is None else noise[:, None].expand(-1, *laid.shape)
+        given = None
+        if weights is not None:
+            given = packed.lay_out(weights, group) if job.source.weighs_rows else weights[chosen]
         found = loss(
             laid,
             packed.lay_out(labels, group),
             packed.mask(group),
-            weights=None if weights is None else weights[chosen],
+            weights=given,
             noise=noise,
         )
         parts.append(found if found.ndim == 1 else found.mean(0))
@@ -163,7 +167,7 @@ def _descend(job: Job, step: int) -> tuple[Tensor, float]:
         job.source.take(batch, rows),
         packed,
         job.source.labels[rows],
-        None if job.source.weights is None else job.source.weights[queries],
+        job.source.take_weights(rows, queries),
     )
     total = losses.sum() / job.deck.size
     penalty = find_penalty(job.model)

@@ -235,3 +235,53 @@ def test_settings_are_checked():
         approx_ndcg_loss(*pair, gain="cubic")
     with pytest.raises(BadInput, match="rows must be 0 or more"):
         approx_ndcg_loss(*pair, rows=-1)
+
+
+# -- weights of items ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [None, 3])
+def test_an_items_weight_multiplies_its_gain_in_approx_ndcg(k):
+    scores, labels, mask = make_lists()
+    weights = torch.rand(labels.shape, generator=torch.Generator().manual_seed(1), dtype=DOUBLE) * 4
+    ours, full = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    value = approx_ndcg_loss(ours, labels, mask, k=k, weights=weights)
+    gains = normalize_gains(as_lists(full, labels, mask, None), k, "exp2")
+    above = torch.sigmoid((full.unsqueeze(-2) - full.unsqueeze(-1)) / 0.1) * mask.unsqueeze(-2)
+    terms = weights * gains * discount_ranks(above.sum(-1) + 0.5)
+    if k is not None:
+        terms = terms * torch.sigmoid(k + 0.5 - (above.sum(-1) + 0.5))
+    expected = -(terms * mask).sum(-1)
+    torch.testing.assert_close(value, expected, rtol=1e-10, atol=1e-12)
+    value.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(ours.grad, full.grad, rtol=1e-8, atol=1e-10)
+
+
+def test_an_items_weight_multiplies_its_reciprocal_rank():
+    scores, labels = torch.tensor([[100.0, 50.0, 0.0]]), torch.tensor([[0, 1, 1]])
+    weights = torch.tensor([[7.0, 2.0, 3.0]])
+    value = approx_mrr_loss(scores, labels, weights=weights)  # ranks 2 and 3, a share of ½ each
+    assert value.item() == pytest.approx(-(2.0 / 2 + 3.0 / 3) / 2)
+    first = approx_mrr_loss(scores, labels, weights=weights, reciprocal="first")
+    assert first.item() == pytest.approx(-2.0 / 2)
+
+
+def test_an_items_weight_multiplies_its_gain_in_neural_ndcg():
+    scores, labels = torch.tensor([[100.0, 0.0]]), torch.tensor([[1, 1]])
+    value = neural_ndcg_loss(scores, labels, weights=torch.tensor([[2.0, 3.0]]), temperature=0.1)
+    ideal = 1 + 1 / np.log2(3)
+    assert value.item() == pytest.approx(-(2 + 3 / np.log2(3)) / ideal, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", [approx_ndcg_loss, approx_mrr_loss, neural_ndcg_loss])
+def test_a_list_may_be_weighed_as_a_whole_and_one_click_is_the_same_either_way(loss):
+    scores, labels = torch.tensor([[0.3, 1.0, -0.5]]), torch.tensor([[0, 2, 1]])
+    weights = torch.tensor([[9.0, 2.0, 5.0]])
+    whole = loss(scores, labels, weights=weights, weigh="list")
+    assert whole.item() == pytest.approx((2 * 2 + 5 * 1) / 3 * loss(scores, labels).item(), rel=1e-6)
+    click = torch.tensor([[0, 1, 0]])
+    terms, one = loss(scores, click, weights=weights), loss(scores, click, weights=weights, weigh="list")
+    assert terms.item() == pytest.approx(one.item(), rel=1e-6)
+    with pytest.raises(UnknownName, match="no weighing of items 'row'"):
+        loss(scores, labels, weigh="row")

@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from placings.core.errors import BadInput, MissingExtra
 from placings.data.ranking import RankingData
 from placings.metrics import ndcg
-from placings.rankers.cat import CatBoostRanker
+from placings.rankers.cat import CatBoostRanker, list_pairs
+from placings.rankers.click_weights import weigh_clicks
 from placings.simulate.rankings import make_ranking
 
 catboost = pytest.importorskip("catboost")
@@ -41,14 +42,13 @@ def train_directly(weight: Any = None, **params: Any) -> Any:
     return catboost.CatBoost(NATIVE | params).fit(pool)
 
 
-WEIGHTS = "CatBoost weighs queries, not rows, and all rows of this check are one query"
+WEIGHTS = "a pair weighs what its better row does; the same row twice makes more pairs"
 
 
 @pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [CatBoostRanker(rounds=5, depth=3, n_jobs=1)],
     expected_failed_checks=lambda ranker: {
-        "check_sample_weights_not_overwritten": WEIGHTS,
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
         "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
         "check_array_api_input": "scikit-learn skips it unless SCIPY_ARRAY_API is set",
@@ -101,8 +101,52 @@ def test_weights_are_per_query() -> None:
     ours = make().fit(TRAIN.replace(weight=weight)).predict(VALID)
     np.testing.assert_array_equal(ours, train_directly(weight).predict(VALID.X))
     assert (ours != make().fit(TRAIN).predict(VALID)).any()
-    with pytest.raises(BadInput, match="CatBoost takes one weight for each query"):
+    with pytest.raises(
+        BadInput, match="CatBoost's YetiRank takes one weight for each query, but rows of query"
+    ):
         make().fit(TRAIN.replace(weight=np.arange(1.0, TRAIN.n_rows + 1)))
+
+
+def test_one_relevant_row_a_query_needs_weights_of_queries_only() -> None:
+    rng = np.random.default_rng(1)
+    first = np.zeros(TRAIN.n_rows)
+    first[TRAIN.offsets[:-1] + rng.integers(0, TRAIN.sizes)] = 1.0
+    per_query = np.repeat(rng.uniform(0.5, 2.0, TRAIN.n_queries), TRAIN.sizes)
+    items = TRAIN.replace(y=first, weight=np.where(first > 0, per_query, 1.0))
+    queries = TRAIN.replace(y=first, weight=per_query)
+    np.testing.assert_array_equal(make().fit(items).predict(VALID), make().fit(queries).predict(VALID))
+
+
+@pytest.mark.parametrize("loss", ["QueryRMSE", "PairLogit"])
+def test_weights_of_items_that_differ_by_nothing_change_nothing(loss: str) -> None:
+    almost = TRAIN.replace(weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
+    plain = make(loss=loss).fit(TRAIN).predict(VALID)
+    np.testing.assert_allclose(make(loss=loss).fit(almost).predict(VALID), plain, rtol=1e-4, atol=1e-4)
+
+
+def test_a_propensity_multiplies_the_labels_of_a_softmax_which_takes_no_weights_of_items() -> None:
+    propensity = np.random.default_rng(1).uniform(0.2, 1.0, TRAIN.n_rows)
+    weights = weigh_clicks(TRAIN.y, propensity).weights
+    found = make(loss="QuerySoftMax").fit(TRAIN.replace(propensity=propensity))
+    by_hand = make(loss="QuerySoftMax").fit(TRAIN.replace(y=TRAIN.y * weights))
+    np.testing.assert_array_equal(found.predict(VALID), by_hand.predict(VALID))
+    with pytest.raises(BadInput, match="CatBoost's QuerySoftMax takes one weight for each query"):
+        make(loss="QuerySoftMax").fit(TRAIN.replace(weight=weights))
+
+
+def test_pairs_are_listed_with_the_weight_of_their_better_row() -> None:
+    data = RankingData.from_arrays(
+        np.zeros((5, 1)), [1, 0, 2, 0, 1], [1, 1, 1, 2, 2], weight=[3.0, 9.0, 4.0, 9.0, 5.0]
+    )
+    found = list_pairs(data)
+    listed = zip(found["pairs"].tolist(), found["pairs_weight"].tolist(), strict=True)
+    assert sorted((i, j, w) for (i, j), w in listed) == [(0, 1, 3.0), (2, 0, 4.0), (2, 1, 4.0), (4, 3, 5.0)]
+
+
+def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placings.rankers.cat.MOST_PAIRS", 10)
+    with pytest.raises(BadInput, match="every pair and its weight, 10 at most. These have"):
+        make(loss="PairLogit").fit(TRAIN.replace(weight=np.arange(1.0, TRAIN.n_rows + 1)))
 
 
 def test_sparse_and_dense_give_equal_scores_and_nan_stays_missing() -> None:

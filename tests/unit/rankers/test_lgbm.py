@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from placings.core.errors import BadFile, BadInput, MissingExtra, UnknownName
+from placings.core.errors import BadFile, BadInput, MissingExtra, PlacingsWarning, UnknownName
 from placings.data.ranking import RankingData
 from placings.metrics import ndcg
 from placings.rankers.bundles import load
@@ -42,7 +42,7 @@ def train_directly(data: RankingData = TRAIN, **params: Any) -> Any:
     return lightgbm.train({**NATIVE, "force_row_wise": True, **params}, dataset, 12)
 
 
-WEIGHTS = "a weight scales a row's gradient; the same row twice is also a pair with itself"
+WEIGHTS = "a pair weighs what its better row does; the same row twice makes more pairs"
 
 
 @pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
@@ -140,11 +140,84 @@ def test_positions_reach_the_bias_correction_unless_it_is_off() -> None:
     assert (make().fit(shown).predict(VALID) != plain).any()
 
 
-def test_weights_are_per_row() -> None:
-    weight = np.random.default_rng(1).uniform(0.5, 2.0, TRAIN.n_rows)
-    weighted = TRAIN.replace(weight=weight)
+def test_a_weight_of_a_query_is_lightgbms_own() -> None:
+    per_query = np.random.default_rng(1).uniform(0.5, 2.0, TRAIN.n_queries)
+    weighted = TRAIN.replace(weight=np.repeat(per_query, TRAIN.sizes))
     native = train_directly(weighted)
     np.testing.assert_array_equal(make().fit(weighted).predict(VALID), native.predict(VALID.X))
+
+
+def test_weights_of_classes_scale_rows_as_lightgbm_has_it() -> None:
+    weighted = TRAIN.replace(weight=np.where(TRAIN.y > 0, 10.0, 1.0))
+    native = train_directly(weighted)
+    np.testing.assert_array_equal(make().fit(weighted).predict(VALID), native.predict(VALID.X))
+
+
+def test_one_relevant_row_a_query_needs_weights_of_queries_only() -> None:
+    rng = np.random.default_rng(1)
+    first = np.zeros(TRAIN.n_rows)
+    first[TRAIN.offsets[:-1] + rng.integers(0, TRAIN.sizes)] = 1.0
+    per_query = rng.uniform(0.5, 2.0, TRAIN.n_queries)
+    items = TRAIN.replace(y=first, weight=np.where(first > 0, np.repeat(per_query, TRAIN.sizes), 1.0))
+    native = train_directly(items.replace(weight=np.repeat(per_query, TRAIN.sizes)))
+    np.testing.assert_array_equal(make().fit(items).predict(VALID), native.predict(VALID.X))
+
+
+@pytest.mark.parametrize("params", [{}, {"lambdarank_norm": False, "sigmoid": 2.0}])
+@pytest.mark.parametrize("level", [None, 5])
+def test_our_gradients_grow_the_trees_of_lightgbms_own(level: int | None, params: dict[str, Any]) -> None:
+    """Weights that differ by nothing to speak of: ours are taken, and LightGBM's scores come out."""
+    almost = TRAIN.replace(weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
+    settings = {
+        "rounds": 2,
+        "lambdarank_truncation_level": level,
+        "params": params,
+    }  # before two splits are tied
+    ours, native = make(**settings).fit(almost), make(**settings).fit(TRAIN)
+    assert "objective=lambdarank" not in ours._give_weights()["model.txt"].decode()
+    # LightGBM looks its sigmoid up in a table of 2^20 steps, and gradients are float32: 1e-4 of a score
+    np.testing.assert_allclose(ours.predict(VALID), native.predict(VALID), rtol=1e-4, atol=1e-4)
+
+
+def test_coded_labels_keep_their_gains_under_our_gradients() -> None:
+    almost = TRAIN.replace(y=TRAIN.y / 2.0, weight=1.0 + 1e-9 * np.arange(TRAIN.n_rows))
+    native = make(rounds=2, leaves=4).fit(almost.replace(weight=None)).predict(VALID)
+    np.testing.assert_allclose(
+        make(rounds=2, leaves=4).fit(almost).predict(VALID), native, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_the_weight_of_a_row_that_is_never_the_better_one_says_nothing() -> None:
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, TRAIN.n_rows)
+    lowest = np.repeat(np.minimum.reduceat(TRAIN.y, TRAIN.offsets[:-1]), TRAIN.sizes) == TRAIN.y
+    one, two = (TRAIN.replace(weight=np.where(lowest, each, weight)) for each in (1.0, 50.0))
+    np.testing.assert_array_equal(make().fit(one).predict(VALID), make().fit(two).predict(VALID))
+
+
+@pytest.mark.parametrize("objective", ["lambdarank", "rank_xendcg"])
+def test_weights_of_items_are_repeated_to_the_bit_and_stop_early(objective: str) -> None:
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, TRAIN.n_rows)
+    data = TRAIN.replace(weight=weight)
+    first = make(objective=objective, rounds=40, early_stopping=5).fit(data, valid=VALID)
+    again = make(objective=objective, rounds=40, early_stopping=5, n_jobs=2).fit(data, valid=VALID)
+    np.testing.assert_array_equal(first.predict(VALID), again.predict(VALID))
+    assert len(first.history_) >= first.rounds_
+    plain = make(objective=objective, rounds=40, early_stopping=5).fit(TRAIN, valid=VALID)
+    found, expected = (
+        np.nanmean(ndcg(each.predict(VALID), VALID.y, VALID.offsets, k=10)) for each in (first, plain)
+    )
+    assert found == pytest.approx(expected, abs=0.06)  # 9 queries; weights from ½ to 2 that mean nothing
+
+
+def test_a_propensity_takes_the_place_of_lightgbms_own_correction() -> None:
+    places = np.concatenate([np.arange(1, size + 1) for size in TRAIN.sizes])
+    clicks = TRAIN.replace(y=(TRAIN.y > 1).astype(float), position=places)
+    known = clicks.replace(propensity=1.0 / places)
+    without = known.replace(position=None)
+    np.testing.assert_array_equal(make().fit(known).predict(VALID), make().fit(without).predict(VALID))
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, TRAIN.n_rows)
+    with pytest.warns(PlacingsWarning, match="so positions are not used"):
+        make().fit(clicks.replace(weight=weight))
 
 
 def test_sparse_and_dense_give_equal_scores_and_nan_stays_missing() -> None:
@@ -325,7 +398,7 @@ def test_no_truncation_reaches_lightgbm_which_would_end_the_process() -> None:
     ],
 )
 def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) -> None:
-    text = make(rounds=1).fit(TRAIN)._give_weights()["model.txt"]
+    text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
     head, _, body = text.partition(b"Tree=0")
     assert b"tree_sizes=" in head
     changed = text.replace(old, new, 1)
@@ -337,7 +410,7 @@ def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) ->
 
 
 def test_no_damage_reaches_lightgbm_which_would_end_the_process() -> None:
-    text = make(rounds=2).fit(TRAIN)._give_weights()["model.txt"]
+    text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(300):

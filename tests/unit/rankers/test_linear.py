@@ -221,6 +221,36 @@ def test_a_pair_weighs_what_its_better_row_weighs(loss):
 
 
 @pytest.mark.parametrize("loss", PAIRWISE)
+def test_clicks_over_their_propensity_are_propensity_svm_rank(loss):
+    data = make_data(queries=6)
+    data = data.replace(y=(data.y > 1).astype(float))
+    propensity = np.random.default_rng(4).uniform(0.05, 1.0, data.n_rows)
+    ranker = fit_plain(data.replace(propensity=propensity), loss, 1.0)
+    full = np.minimum(1.0 / propensity, 10.0)
+    full /= full[data.y > 0].mean()
+    pairs, _ = list_differences(data)
+    better = np.concatenate(
+        [
+            start + np.nonzero(q.y[:, None] > q.y[None, :])[0]
+            for start, q in zip(data.offsets, data, strict=False)
+        ]
+    )
+
+    def measure(w):
+        d = pairs @ w
+        value = {
+            "hinge": np.maximum(0, 1 - d), "squared_hinge": np.maximum(0, 1 - d) ** 2,
+            "logistic": np.logaddexp(0, -d),
+        }[loss]  # fmt: skip
+        return 0.5 * w @ w + full[better] @ value / len(data)
+
+    found = measure(ranker.coef_)
+    assert ranker.objective_ == pytest.approx(found, rel=1e-9)
+    rng = np.random.default_rng(0)
+    assert all(measure(ranker.coef_ + 0.01 * rng.normal(size=len(ranker.coef_))) > found for _ in range(20))
+
+
+@pytest.mark.parametrize("loss", PAIRWISE)
 def test_queries_of_one_level_teach_nothing(loss):
     data = make_data(queries=6)
     dull = RankingData.from_arrays(

@@ -301,8 +301,8 @@ class Called(Log1p):
 
 
 UNFIT = {
-    "check_sample_weight_equivalence_on_dense_data": "a query weighs the mean of its rows' weights",
-    "check_sample_weight_equivalence_on_sparse_data": "a query weighs the mean of its rows' weights",
+    "check_sample_weight_equivalence_on_dense_data": "a weight is that of an item's terms",
+    "check_sample_weight_equivalence_on_sparse_data": "a weight is that of an item's terms",
     "check_n_features_in_after_fitting": "asks the setting `transform` to refuse rows",
     "check_fit2d_predict1d": "asks the setting `transform` to refuse rows",
     "check_array_api_input": "skipped unless SCIPY_ARRAY_API is set",

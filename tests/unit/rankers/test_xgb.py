@@ -44,14 +44,13 @@ def ask(booster: Any, data: RankingData = VALID) -> Any:
     return booster.predict(xgboost.DMatrix(data.X))
 
 
-WEIGHTS = "XGBoost weighs queries, not rows, and all rows of this check are one query"
+WEIGHTS = "a pair weighs what its better row does; the same row twice makes more pairs"
 
 
 @pytest.mark.filterwarnings("ignore::placings.core.errors.OneQuery")  # the checks know no queries
 @parametrize_with_checks(
     [XGBoostRanker(rounds=5, n_jobs=1)],
     expected_failed_checks=lambda ranker: {
-        "check_sample_weights_not_overwritten": WEIGHTS,
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
         "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
         "check_array_api_input": "scikit-learn skips it unless SCIPY_ARRAY_API is set",
@@ -141,8 +140,54 @@ def test_weights_are_per_query() -> None:
     np.testing.assert_array_equal(
         make().fit(weighted).predict(VALID), ask(train_directly(TRAIN, weight=per_query))
     )
-    with pytest.raises(BadInput, match="XGBoost takes one weight for each query"):
-        make().fit(TRAIN.replace(weight=np.arange(1.0, TRAIN.n_rows + 1)))
+    map_like = TRAIN.replace(y=(TRAIN.y > 0).astype(float), weight=np.arange(1.0, TRAIN.n_rows + 1))
+    for settings, what in (
+        ({"objective": "rank:map"}, "the objective rank:map"),
+        ({"pair_method": "mean"}, "the pair method mean"),
+        ({"params": {"objective": "reg:squarederror"}}, "the objective reg:squarederror"),
+        ({"params": {"lambdarank_unbiased": True}}, "lambdarank_unbiased"),
+    ):
+        with pytest.raises(
+            BadInput, match=f"XGBoost with {what} takes one weight for each query, but rows of query"
+        ):
+            make(**settings).fit(map_like)
+
+
+def test_one_relevant_row_a_query_needs_weights_of_queries_only() -> None:
+    rng = np.random.default_rng(1)
+    first = np.zeros(TRAIN.n_rows)
+    first[TRAIN.offsets[:-1] + rng.integers(0, TRAIN.sizes)] = 1.0
+    per_query = rng.uniform(0.5, 2.0, TRAIN.n_queries)
+    items = TRAIN.replace(y=first, weight=np.where(first > 0, np.repeat(per_query, TRAIN.sizes), 1.0))
+    native = train_directly(items, weight=per_query)
+    np.testing.assert_array_equal(make().fit(items).predict(VALID), ask(native))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"pairs": 4},
+        {"objective": "rank:pairwise"},
+        {"params": {"lambdarank_normalization": False}},
+        {"params": {"lambdarank_score_normalization": False}},
+        {"params": {"ndcg_exp_gain": False}},
+    ],
+    ids=str,
+)
+def test_our_gradients_grow_the_trees_of_xgboosts_own(settings: dict[str, Any]) -> None:
+    """Weights that differ by nothing to speak of: ours are taken, and XGBoost's scores come out."""
+    almost = TRAIN.replace(weight=3.0 + 1e-9 * np.arange(TRAIN.n_rows))
+    settings = {"rounds": 3, **settings}  # before two splits are tied
+    ours, native = make(**settings).fit(almost).predict(VALID), make(**settings).fit(TRAIN).predict(VALID)
+    shift = np.median(ours - native)  # the score of a row in no leaf says nothing
+    np.testing.assert_allclose(ours - shift, native, rtol=1e-4, atol=1e-4)
+
+
+def test_a_propensity_and_xgboosts_own_correction_exclude_each_other() -> None:
+    known = TRAIN.replace(propensity=np.full(TRAIN.n_rows, 0.5))
+    with pytest.raises(BadInput, match="both correct for position bias"):
+        make(params={"lambdarank_unbiased": True}).fit(known)
 
 
 def test_positions_order_the_rows_for_xgboosts_bias_correction() -> None:

@@ -134,11 +134,14 @@ def test_blocks_hold_whole_queries_and_miss_none() -> None:
         assert all(stop - start <= rows or len(borders) == 2 for start, stop, borders in blocks)
 
 
-def test_a_querys_weight_is_the_mean_of_its_rows() -> None:
-    data = RankingData.from_arrays(np.eye(5), np.ones(5), [1, 1, 1, 2, 2], weight=[1.0, 2.0, 6.0, 0.0, 1.0])
+def test_weights_are_of_queries_unless_they_differ_within_one() -> None:
+    data = RankingData.from_arrays(np.eye(5), np.ones(5), [1, 1, 1, 2, 2], weight=[3.0, 3.0, 3.0, 0.5, 0.5])
     weights = weigh_lists(data, CPU)
     assert weights is not None
     assert weights.tolist() == [3.0, 0.5]
+    items = weigh_lists(data.replace(weight=[3.0, 3.0, 3.0, 0.5, 1.0]), CPU)
+    assert items is not None
+    assert items.tolist() == [3.0, 3.0, 3.0, 0.5, 1.0]
     assert weigh_lists(data.replace(weight=None), CPU) is None
 
 

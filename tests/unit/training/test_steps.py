@@ -199,18 +199,36 @@ def test_members_have_a_loss_each_under_the_same_noise() -> None:
     assert (each[0] - each[1]).abs().max() > 1e-3
 
 
-def test_a_query_weighs_the_mean_of_its_rows_weights() -> None:
-    data = make_data(weighted=True)
-    assert data.weight is not None
-    means = np.array(
-        [data.weight[a:b].mean() for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
-    )
+def test_one_weight_for_all_rows_of_a_query_multiplies_its_loss() -> None:
+    data = make_data()
+    means = np.random.default_rng(1).uniform(0.1, 3.0, len(data))
+    data = data.replace(weight=np.repeat(means, data.sizes))
     plain = make_job(make_network(data), data.replace(weight=None), make_plan(batch=100))
     batch = plain.deck.draw(0)
     losses = find_gradient(plain, batch.pack(CPU), batch.rows)[0].numpy()
     weighted = make_job(make_network(data), data, make_plan(batch=100))
     trace = take_steps(weighted, 0, 1, lambda step: None)
     assert trace.loss[0] == pytest.approx(np.mean(means[batch.queries] * losses), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["softmax", "logistic", "approx_ndcg", "lambdarank", "mean_squared_error"])
+@pytest.mark.parametrize("list_size", [None, 5])
+def test_weights_that_differ_within_a_query_weigh_its_items(name: str, list_size: int | None) -> None:
+    data, loss = make_data(weighted=True), find_loss(name)
+    model, twin = make_network(data, batch_norm=False), make_network(data, batch_norm=False)
+    job = replace(make_job(model, data, make_plan(batch=100, list_size=list_size)), loss=loss)
+    trace = take_steps(job, 0, 1, lambda step: None)
+    batch, expected = job.deck.draw(0), []
+    assert data.weight is not None
+    for place, size in zip(
+        batch.starts, batch.sizes, strict=True
+    ):  # one list at a time, unpacked and unpadded
+        rows = batch.rows[place : place + size]
+        with torch.no_grad():
+            scores = twin(twin.prepare(torch.tensor(np.asarray(data.X[rows]))))
+        labels, weights = (torch.tensor(v[rows], dtype=torch.float32)[None] for v in (data.y, data.weight))
+        expected.append(loss(scores[None], labels, weights=weights).item())
+    assert trace.loss[0] == pytest.approx(np.mean(expected), rel=1e-4)
 
 
 def test_a_query_of_weight_zero_teaches_nothing() -> None:

@@ -30,7 +30,7 @@ from placings.logs.showings import (
     SHOWN_PROBABILITY,
     SWAPPED,
     Showings,
-    rate_wishes,
+    rate_items,
     read_showings,
     sum_by,
 )
@@ -179,8 +179,8 @@ def _has_swaps(shown: Showings) -> bool:
 
 def _has_two_ranks(shown: Showings) -> bool:
     width = int(shown.rank.max()) + 1
-    pairs = np.unique(shown.wish * width + shown.rank)
-    return len(pairs) > len(np.unique(shown.wish))
+    pairs = np.unique(shown.same * width + shown.rank)
+    return len(pairs) > len(np.unique(shown.same))
 
 
 def _find_shuffled(shown: Showings) -> int:
@@ -281,7 +281,7 @@ def _compare_or_refuse(shown: Showings, method: str, *, adjacent: bool) -> Compa
     if not _has_two_ranks(shown):
         raise BadInput(_say_fixed(shown))
     only = None if method == "trust" else shown.clicked
-    return compare_rankers(shown.wish, shown.rank, adjacent=adjacent, only=only)
+    return compare_rankers(shown.same, shown.rank, adjacent=adjacent, only=only)
 
 
 def _say_rankers(shown: Showings) -> str:
@@ -318,7 +318,7 @@ def _estimate_trust(shown: Showings, asked: _Asked) -> PropensityCurve:
     plain = fit_curve(comparisons, shown)
     looks = np.exp(np.interp(shown.rank, plain.ranks, plain.logs))
     trust = fit_trust(
-        comparisons, shown, rate_wishes(shown, looks), level=asked.level, random_state=asked.seed
+        comparisons, shown, rate_items(shown, looks), level=asked.level, random_state=asked.seed
     )
     if len(trust.ranks) < 2:
         raise BadInput(

@@ -11,6 +11,7 @@ import pytest
 
 import placings as pg
 from placings.core import BadInput, Guess, UnknownName
+from placings.features import numeric_features
 from placings.logs import ClickLog, PropensityCurve, check_clicks, estimate_propensity
 from placings.serve.arms import Exploration, explore
 from placings.simulate import Cascade, PositionBased, TrustBias
@@ -346,12 +347,14 @@ def test_logs_without_clicks_rows_or_probabilities_are_refused() -> None:
         estimate_propensity(rows.drop(columns="worth"), "em")
 
 
-def test_the_features_of_a_position_model_may_be_a_matrix_or_all_numeric_columns() -> None:
+def test_the_features_of_a_position_model_may_be_a_matrix_a_set_or_all_numeric_columns() -> None:
     rows = draw_rows("fixed", PEOPLE, searches=1000)
     named = estimate_propensity(rows, "em", features=["worth"])
     log = ClickLog(rows)
     matrix = estimate_propensity(log, "em", features=log.rows[["worth"]].to_numpy())
     assert matrix.values == pytest.approx(named.values)
+    fitted = numeric_features(["worth"]).fit(rows)
+    assert estimate_propensity(rows, "em", features=fitted).values == pytest.approx(named.values, rel=1e-3)
     assert "(worth)" in str(estimate_propensity(rows, "em"))  # not position, label or ids
     with pytest.raises(BadInput, match="one line for each of the 5,000 rows of the log"):
         estimate_propensity(log, "em", features=np.ones((3, 1)))

@@ -1,3 +1,5 @@
+from .counterfactual import WouldHave as WouldHave
+from .counterfactual import would_have as would_have
 from .engines import BadHit as BadHit
 from .engines import Engine as Engine
 from .engines import HitReader as HitReader

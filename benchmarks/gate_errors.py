@@ -1,17 +1,19 @@
-"""The counterfactual gate: do its intervals cover, how often does it let a worse candidate pass, and a better one?
+"""The counterfactual gate: do its intervals cover, how often does it let a worse candidate pass, and a
+better one?
 
     python benchmarks/gate_errors.py [--quick] [--processes N] [--json]
 
-Made people make one to many searches a session; sessions differ in how much they click. Lists have ten items, and
-clicks follow the position-based model. Logs are drawn anew in each run, lists, swaps and clicks, and the
-candidate is a fixed rule whose true difference to what is shown is known. Three kinds of log:
+Made people make one to many searches a session; sessions differ in how much they click. Lists have ten
+items, and clicks follow the position-based model. Logs are drawn anew in each run, lists, swaps and clicks,
+and the candidate is a fixed rule whose true difference to what is shown is known. Three kinds of log:
 
 - one order, true propensities known: the position-based estimate;
 - swaps of neighbours with known probabilities, as `placings serve --explore` makes them: item-position;
 - the first three places shuffled at random: IPS, SNIPS and doubly robust of whole lists.
 
 1. Coverage of 95 % intervals over 2,000 logs of 30, 100 and 1,000 sessions; at least 94 % is asked for.
-2. A candidate truly 0.01 worse must pass in at most 6.5 % of 1,000 runs, one truly 0.02 better in at least 80 % at
+2. A candidate truly 0.01 worse must pass in at most 6.5 % of 1,000 runs, one truly 0.02 better in at least
+80 % at
    the number of sessions that is printed.
 
 SIMULATED people. Exits 1 if something asked for is not met. `--quick` runs a tenth and judges nothing.
@@ -56,7 +58,8 @@ COVERED, PASSED_WORSE, PASSED_BETTER = 0.94, 0.065, 0.80
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of log, an estimator, a metric, and what the candidate does to the share of lists that it changes."""
+    """A kind of log, an estimator, a metric, and what the candidate does to the share of lists that it
+    changes."""
 
     log: str
     estimator: str
@@ -163,7 +166,9 @@ def estimate_differences(case: Case, people: People, rng: np.random.Generator) -
     """The estimated difference of each list of one log, and the most that one list can be worth."""
     lists = len(people.session)
     shown = _show(case, people, rng)  # [lists, items]: which item stands at each place
-    clicks = (rng.random(shown.shape) < LOOKS * np.take_along_axis(people.appeal, shown, axis=1)).astype(float)
+    clicks = (rng.random(shown.shape) < LOOKS * np.take_along_axis(people.appeal, shown, axis=1)).astype(
+        float
+    )
     wanted = np.where(people.changed[:, None], people.order, np.arange(ITEMS))
     worth = find_worth(case.metric)
     seen = clicks @ worth
@@ -178,7 +183,9 @@ def estimate_differences(case: Case, people: People, rng: np.random.Generator) -
     if case.estimator == "item-position":
         stays = shown == wanted
         q = _find_probability(shown)
-        values = estimate_item_position(clicks.ravel(), stays.ravel(), q.ravel(), np.tile(worth, lists), offsets)
+        values = estimate_item_position(
+            clicks.ravel(), stays.ravel(), q.ravel(), np.tile(worth, lists), offsets
+        )
         reach = np.where(people.changed[:, None], (1.0 / _find_probability(wanted)) * worth, worth).ravel()
         return values - seen, _find_reach(reach)
     same = (shown == wanted).all(axis=1).astype(float)
@@ -193,7 +200,8 @@ def estimate_differences(case: Case, people: People, rng: np.random.Generator) -
 
 
 def _show(case: Case, people: People, rng: np.random.Generator) -> AnyArray:
-    """What the log's policy shows: the engine's order, with a swap in some sessions, or with its head shuffled."""
+    """What the log's policy shows: the engine's order, with a swap in some sessions, or with its head
+    shuffled."""
     lists = len(people.session)
     shown = np.tile(np.arange(ITEMS), (lists, 1))
     if case.log == "swaps":
@@ -222,7 +230,8 @@ def _find_reach(moves: AnyArray) -> float:
 
 @dataclass(frozen=True)
 class Job:
-    """Some runs of one case: logs of so many sessions, the share of lists that is changed, the true difference."""
+    """Some runs of one case: logs of so many sessions, the share of lists that is changed, the true
+    difference."""
 
     case: Case
     sessions: int
@@ -265,7 +274,9 @@ def run_all(jobs: list[Job], processes: int) -> list[tuple[int, int, float]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the runs; judges nothing")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
@@ -288,7 +299,9 @@ def main() -> int:
             continue
         jobs.append(Job(case, sessions, share, wanted, gates, len(jobs)))
     good = True
-    for place, (job, (covered, passed, width)) in enumerate(zip(jobs, run_all(jobs, chosen.processes), strict=True)):
+    for place, (job, (covered, passed, width)) in enumerate(
+        zip(jobs, run_all(jobs, chosen.processes), strict=True)
+    ):
         gate = place >= border
         value = (passed if gate else covered) / job.runs
         fine = value >= COVERED if not gate else (
@@ -314,8 +327,10 @@ def _print(told: list[dict[str, Any]], as_json: bool, seconds: float) -> None:
     for each in told:
         mark = "" if each["fine"] else "  NOT MET"
         print(
-            f"{each['what']} {each['share']:7.2%} of {each['runs']:,}: {each['log']:9s} {each['estimator']:14s} "
-            f"{each['metric']:6s} {each['candidate']:6s} changes {each['changes']:5.1%}, truth {each['truth']:+.4f}, "
+            f"{each['what']} {each['share']:7.2%} of {each['runs']:,}: {each['log']:9s} "
+            f"{each['estimator']:14s} "
+            f"{each['metric']:6s} {each['candidate']:6s} changes {each['changes']:5.1%}, truth "
+            f"{each['truth']:+.4f}, "
             f"{each['sessions']:6,} sessions, width {each['width']:.4f}{mark}"
         )
     print(f"\n{seconds:.0f} s")

@@ -45,7 +45,9 @@ def ask(case):
         ),
     }
     for clip in CLIPS:
-        found[f"clipped at {clip:g}"] = InverseProbabilityWeighting(lambda_=clip).estimate_policy_value(**told)
+        found[f"clipped at {clip:g}"] = InverseProbabilityWeighting(lambda_=clip).estimate_policy_value(
+            **told
+        )
         found[f"doubly robust, clipped at {clip:g}"] = DoublyRobust(lambda_=clip).estimate_policy_value(
             **told, estimated_rewards_by_reg_model=model
         )

@@ -1,7 +1,7 @@
 """What Open Bandit Pipeline says of the off-policy cases, taken once.
 
-Made by `freeze_obp.py` (the commands stand in its head) on 2026-11-18 with Python 3.11.7, obp 0.5.5, numpy 2.4.6,
-pandas 2.3.3 and torch 2.13.0. "random to bts" is Zozo's log of the random policy, judged for Bernoulli
+Made by `freeze_obp.py` (the commands stand in its head) on 2026-11-18 with Python 3.11.7, obp 0.5.5, numpy
+2.4.6, pandas 2.3.3 and torch 2.13.0. "random to bts" is Zozo's log of the random policy, judged for Bernoulli
 Thompson sampling, on the 10,000 lines of the shared data; "bts to random" the reverse.
 """
 

@@ -1,8 +1,9 @@
-"""Logs on which off-policy estimators are compared with Open Bandit Pipeline: one generated, and its own data.
+"""Logs on which off-policy estimators are compared with Open Bandit Pipeline: one generated, and its own
+data.
 
-A case holds for each decision the action, its position (from 0), the reward and the logged probability, and for each
-action and position the target policy's probability and the reward that a model predicts. Only numpy is needed for the
-generated one; the others are read from the shared data, which stay where they are.
+A case holds for each decision the action, its position (from 0), the reward and the logged probability, and
+for each action and position the target policy's probability and the reward that a model predicts. Only numpy
+is needed for the generated one; the others are read from the shared data, which stay where they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ import numpy as np
 
 ROUNDS, ACTIONS, PLACES = 600, 8, 3
 CLIPS = (2.0, 5.0)
-DATA = Path(os.environ.get("PLACINGS_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "logs" / "obd"
+DATA = (
+    Path(os.environ.get("PLACINGS_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+    / "logs"
+    / "obd"
+)
 
 
 def make_case() -> dict[str, Any]:

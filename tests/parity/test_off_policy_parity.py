@@ -1,4 +1,5 @@
-"""Off-policy estimates equal to Open Bandit Pipeline's, to 1e-12: a check of formulas, not evidence that they help."""
+"""Off-policy estimates equal to Open Bandit Pipeline's, to 1e-12: a check of formulas, not evidence that
+they help."""
 
 from __future__ import annotations
 

@@ -22,12 +22,14 @@ def judge_candidate(
     propensity: Annotated[
         Path | None,
         typer.Option(
-            help="How people look at each rank: what placings log propensity wrote (.json), or a JSON list of "
-            "numbers from rank 1 on. Else the log's column propensity, if it has one.",
+            help="How people look at each rank: what placings log propensity wrote (.json), or a JSON list "
+            "of numbers from rank 1 on. Else the log's column propensity, if it has one.",
             metavar="CURVE",
         ),
     ] = None,
-    metric: Annotated[str, typer.Option(help="clicks@10, dcg@10, or mrr@10 for one wanted item.")] = "clicks@10",
+    metric: Annotated[
+        str, typer.Option(help="clicks@10, dcg@10, or mrr@10 for one wanted item.")
+    ] = "clicks@10",
     estimator: Annotated[
         str,
         typer.Option(
@@ -40,8 +42,8 @@ def judge_candidate(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Kinds of searches that are judged one by one: length, location, match, or columns of the log, "
-            "with commas. none judges all together. Else length,location.",
+            help="Kinds of searches that are judged one by one: length, location, match, or columns of the "
+            "log, with commas. none judges all together. Else length,location.",
             metavar="NAMES",
         ),
     ] = None,
@@ -53,9 +55,9 @@ def judge_candidate(
 ) -> None:
     """Say what a candidate would have earned on a log of another order, and whether it may go live.
 
-    Exits with 0 if it is shown non-inferior, with 3 and a sentence if it is not. How much the log can say at all
-    comes first: effective sample size, and the share of items that could not have been shown as the candidate
-    wants them. The power table says which candidates would have passed.
+    Exits with 0 if it is shown non-inferior, with 3 and a sentence if it is not. How much the log can say at
+    all comes first: effective sample size, and the share of items that could not have been shown as the
+    candidate wants them. The power table says which candidates would have passed.
 
     \b
     Examples:

@@ -1,8 +1,9 @@
 """What an order that nobody was shown would have earned, from a log of another one.
 
-Each function gives one value for each unit (a list, a decision), whose mean is the estimate, so that the caller
-can average over people and say how sure the mean is (`bound_mean`). A unit has a *logged* probability, with
-which what was shown was chosen, and a *target* probability, with which the new policy would have chosen the same.
+Each function gives one value for each unit (a list, a decision), whose mean is the estimate, so that the
+caller can average over people and say how sure the mean is (`bound_mean`). A unit has a *logged*
+probability, with which what was shown was chosen, and a *target* probability, with which the new policy
+would have chosen the same.
 """
 
 from __future__ import annotations
@@ -241,22 +242,23 @@ def bound_mean(
 
     - the usual `mean ± t · s` with C − 1 degrees of freedom;
     - Hall's, which takes the skewness of u out by a cubic before it asks for t;
-    - with `reach`, t's as if one and a half more clusters had been seen whose residual is −reach, for the lower
+    - with `reach`, t's as if one and a half more clusters had been seen whose residual is −reach, for the
+    lower
       end, or +reach, for the upper one.
 
     Weights such as 1/p make few large values, and a short log may hold none of them: its spread then says
-    nothing, and the first alone is far too sure. `reach` is how much one click can change a unit's value. What it
-    costs is gone in long logs. `low` and `high` are the ends of the two-sided interval, `least` and `most`
-    one-sided bounds. NaN values are left out. From fewer than two clusters all bounds are NaN. Equal values
-    have bounds of width 0, if `reach` is 0.
+    nothing, and the first alone is far too sure. `reach` is how much one click can change a unit's value.
+    What it costs is gone in long logs. `low` and `high` are the ends of the two-sided interval, `least` and
+    `most` one-sided bounds. NaN values are left out. From fewer than two clusters all bounds are NaN. Equal
+    values have bounds of width 0, if `reach` is 0.
 
     >>> found = bound_mean([1.0, 0.0, 1.0, 0.0])  # without skewness it is that of `estimate_mean`
     >>> found.mean, round(found.high, 4), round(found.least, 4)  # 0.5 + 3.1824 · s; 0.5 − 2.3534 · s
     (0.5, 1.4187, -0.1793)
 
     Hall, On the removal of skewness by transformation, JRSS B 1992. Cameron and Miller, A practitioner's
-    guide to cluster-robust inference, 2015. Agresti and Coull, Approximate is better than "exact" for interval
-    estimation of binomial proportions, 1998 (added observations).
+    guide to cluster-robust inference, 2015. Agresti and Coull, Approximate is better than "exact" for
+    interval estimation of binomial proportions, 1998 (added observations).
     """
     check_share("level", level)
     given = np.asarray(values, dtype=np.float64)
@@ -272,7 +274,7 @@ def bound_mean(
     if count < LEAST_CLUSTERS:
         return MeanBounds(mean, math.nan, math.nan, math.nan, math.nan, math.nan, len(kept), count)
     scale = count / len(kept)  # a residual's sum as a change of the mean, times C
-    away = np.bincount(codes, weights=kept - mean, minlength=count) * scale
+    away: Floats = np.bincount(codes, weights=kept - mean, minlength=count) * scale
     spread = float(np.sqrt((away * away).sum() / (count - 1)))
     if spread <= 1e-13 * max(float(np.abs(kept).max()), 1e-300):
         spread, away = 0.0, np.zeros(count)
@@ -316,7 +318,9 @@ def _number_known(clusters: ArrayLike | None, known: np.ndarray) -> Ints:
         return np.arange(int(known.sum()))
     given = np.asarray(clusters)
     if given.shape != known.shape:
-        raise BadInput(f"clusters must be one id for each of the {len(known)} units. Got shape {given.shape}.")
+        raise BadInput(
+            f"clusters must be one id for each of the {len(known)} units. Got shape {given.shape}."
+        )
     return number_clusters(given[known])
 
 

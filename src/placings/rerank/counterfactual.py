@@ -43,7 +43,7 @@ from placings.evaluation import (
     measure_effective_size,
     sum_lists,
 )
-from placings.rerank.logged_lists import Looks, LoggedLists, read_lists, read_looks
+from placings.rerank.logged_lists import LoggedLists, Looks, read_lists, read_looks
 from placings.rerank.reranker import Reranker
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ CLIP = 10.0  # of estimator="clipped", where no other is given
 LITTLE = 0.01  # of the items may lack support before a design stops being preferred to a position model
 EFFECTS = (-0.01, 0.0, 0.01, 0.02, 0.05)  # true differences of the power curve
 TIMES = (1, 2, 4, 8, 16)  # how many times this log
+HALF = 0.5  # of the most that one click can change a list: the reach that benchmarks/gate_errors.py tried
 GOAL, CHANCE = 0.02, 0.8  # "a candidate truly so much better passes with this probability"
 
 
@@ -93,8 +94,8 @@ class KindOutcome:
     """One kind of search, or all: the metric as shown and as it would have been, and the verdict.
 
     `low` and `high` are the interval of the difference, `least` and `most` its one-sided bounds, `error` the
-    standard error. `verdict` is "non-inferior" if `least` is −margin or more, "worse" if `most` is below
-    it, else "undecided"; with fewer than 30 clusters always "undecided".
+    standard error, `doubt` what the bounds of a propensity curve took from `least`.
+    `verdict` is "non-inferior" if `least` is −margin or more, "worse" if `most` is below it, else "undecided"; with fewer than 30 clusters always "undecided".
     """
 
     kind: str
@@ -108,6 +109,7 @@ class KindOutcome:
     least: float
     most: float
     error: float
+    doubt: float
     verdict: str
 
 
@@ -145,8 +147,10 @@ class WouldHave(Shown):
         """The verdict in words."""
         found = self.overall
         told = (
-            f"{self.metric} would have been {format_mean(found.candidate)} where {format_mean(found.shown)} was "
-            f"seen ({format_difference(found.difference)} {format_interval(found.low, found.high, signed=True)})"
+            f"{self.metric} would have been {format_mean(found.candidate)} where {format_mean(found.shown)} "
+            "was "
+            f"seen ({format_difference(found.difference)} "
+            f"{format_interval(found.low, found.high, signed=True)})"
         )
         bound = f"with {self.level:.0%} the difference is at least {format_difference(found.least)}"
         margin = f"−{self.margin:g}"
@@ -173,34 +177,29 @@ class WouldHave(Shown):
     # -- what the log could have told --------------------------------------------------------------------
 
     def find_power(self, effect: float, times: float = 1.0) -> float:
-        """The probability that a candidate passes overall whose true difference is `effect`, on `times` this log.
+        """The probability that a candidate of this true difference passes overall, on a log `times` as long.
 
         With the standard error s of this log, `P(T > t − (effect + margin − x) / (s/√times))`, T Student's t;
-        x is by how much more than t·s the bound lies below the estimate (the curve's own doubt, skewness).
+        x is by how much more than t·s the bound lies below the estimate: for skewness and rare large weights,
+        which falls with the log's length, and for the doubt of the curve, which does not.
         """
         from scipy.special import stdtr, stdtrit
 
         found = self.overall
-        if found.clusters * times < LEAST or math.isnan(found.error):
+        if found.clusters * times < LEAST or math.isnan(found.least):
             return 0.0
         freedom = found.clusters * times - 1.0
-        t = float(stdtrit(freedom, self.level))
-        room = effect + self.margin - self._find_extra()
+        usual = found.difference - float(stdtrit(found.clusters - 1.0, self.level)) * found.error
+        extra = max(0.0, usual - found.doubt - found.least) / times + found.doubt
+        room = effect + self.margin - extra
         if found.error == 0.0:
             return 1.0 if room >= 0.0 else 0.0
+        t = float(stdtrit(freedom, self.level))
         return float(stdtr(freedom, room * math.sqrt(times) / found.error - t))
 
-    def _find_extra(self) -> float:
-        from scipy.special import stdtrit
-
-        found = self.overall
-        if math.isnan(found.error) or found.clusters < LEAST:
-            return 0.0
-        usual = found.difference - float(stdtrit(found.clusters - 1.0, self.level)) * found.error
-        return max(0.0, usual - found.least)
-
     def find_needed(self, effect: float = GOAL, chance: float = CHANCE) -> float:
-        """How many searches a log needs for a candidate truly `effect` better to pass with this probability."""
+        """How many searches a log needs for a candidate truly `effect` better to pass with this
+        probability."""
         low, high = 1e-4, 1e8
         if self.find_power(effect, high) < chance:
             return math.inf
@@ -215,7 +214,8 @@ class WouldHave(Shown):
         """What the log can say at all, in lines."""
         seen = self.support
         lines = [
-            f"{seen.lists:,} searches of {seen.clusters:,} people or sessions; the candidate changes the list in "
+            f"{seen.lists:,} searches of {seen.clusters:,} people or sessions; the candidate changes the "
+            "list in "
             f"{seen.changed:.1%} of them.",
             f"Effective sample size: {seen.effective:,.0f} of {seen.of:,} {seen.unit} (largest weight "
             f"{seen.largest:.3g}).",
@@ -249,7 +249,8 @@ class WouldHave(Shown):
             for each in (self.overall, *self.kinds)
         )  # fmt: skip
         notes = (
-            f"{self.metric} for each search. 'At least' is the one-sided bound of {self.level:.0%}; non-inferior: "
+            f"{self.metric} for each search. 'At least' is the one-sided bound of {self.level:.0%}; "
+            "non-inferior: "
             f"it is −{self.margin:g} or more.",
             *self.notes,
         )
@@ -301,10 +302,10 @@ def would_have(
 ) -> WouldHave:
     """What a candidate would have earned on a log, before anyone sees it, and whether it may go live.
 
-    `candidate` is a Reranker, asked as a service would ask it, or scores, one for each row of `log.rows`. What
-    was shown is the baseline. `metric` is what people's clicks would have been worth on the candidate's lists:
-    `clicks@k`; `dcg@k`, each click worth 1/log2(1 + its place); `mrr@k`, 1/place, only where no list has two
-    clicks. NDCG is refused: the ideal order is not observed.
+    `candidate` is a Reranker, asked as a service would ask it, or scores, one for each row of `log.rows`.
+    What was shown is the baseline. `metric` is what people's clicks would have been worth on the candidate's
+    lists: `clicks@k`; `dcg@k`, each click worth 1/log2(1 + its place); `mrr@k`, 1/place, only where no list
+    has two clicks. NDCG is refused: the ideal order is not observed.
 
     `estimator="auto"` takes the item-position estimate where the log has `shown_probability` from exploration
     and at most 1 % of the items lack support; else the position-based one where a `propensity` is known (a
@@ -313,9 +314,9 @@ def would_have(
     has no support as unclicked. A log with none of these is refused. `clip` bounds the weights.
 
     Intervals are over people (`user_id`, else `session_id`, else searches). Non-inferior: the one-sided lower
-    bound of the difference, of `level`, is −`margin` or more. `by` names the kinds of searches, which are judged
-    one by one; None takes length × location. With a curve that has bounds, each bound of the difference is the
-    worst of three curves.
+    bound of the difference, of `level`, is −`margin` or more. `by` names the kinds of searches, which are
+    judged one by one; None takes length × location. With a curve that has bounds, each bound of the
+    difference is the worst of three curves.
 
     >>> rows = {"search_id": np.repeat(np.arange(60), 2), "item_id": ["a", "b"] * 60, "position": [1, 2] * 60,
     ...         "label": [0, 1, 0, 0] * 30}  # people click the second, where they look half as often
@@ -323,8 +324,8 @@ def would_have(
     >>> found.passed, found.overall.shown, found.overall.candidate  # 30 clicks in 60 lists; twice as many
     (True, 0.5, 1.0)
 
-    Gilotte and others, Offline A/B testing for recommender systems, WSDM 2018. Piaggio and others, Reporting of
-    noninferiority and equivalence randomized trials, JAMA 2012.
+    Gilotte and others, Offline A/B testing for recommender systems, WSDM 2018. Piaggio and others, Reporting
+    of noninferiority and equivalence randomized trials, JAMA 2012.
     """
     measure = MetricAt.parse(metric)
     _check_settings(estimator, clip, margin, level)
@@ -336,18 +337,22 @@ def would_have(
     shown = sum_lists(lists.clicks * measure.find_worth(lists.position), lists.offsets)
     if chosen == POSITION_BASED:
         if looks is None:
-            raise BadInput(_say_missing(chosen, "a propensity curve", "Pass propensity="))
-        values, support = _estimate_by_looks(lists, looks, measure, clip)
+            raise BadInput(
+                f"the {chosen} estimate needs to know how people look. Got no propensity, neither given nor "
+                "as a "
+                "column of the log. estimate_propensity makes a curve."
+            )
+        values, support, reach = _estimate_by_looks(lists, looks, measure, clip)
         notes += _list_look_notes(lists, looks)
         rests_on = f"the position-based model, with propensities from {looks.rests_on}"
     elif chosen == ITEM_POSITION:
-        values, support = _estimate_by_places(lists, measure, clip)
+        values, support, reach = _estimate_by_places(lists, measure, clip)
         rests_on = "randomisation, and that a click hangs on an item and its place alone"
     else:
-        values, support = _estimate_by_lists(lists, measure, chosen, clip, shown)
+        values, support, reach = _estimate_by_lists(lists, measure, chosen, clip, shown)
         model = " and, where support lacks, the mean of other lists" if chosen == "doubly-robust" else ""
         rests_on = f"randomisation of whole lists{model}"
-    judged = _Judged(shown, values, lists.clusters, margin, level)
+    judged = _Judged(shown, values, lists.clusters, margin, level, reach)
     everything = np.ones(len(shown), dtype=np.bool_)
     kinds = [] if lists.kinds is None else sorted(set(lists.kinds.tolist()))
     outcomes = tuple(judged.judge(kind, lists.kinds == kind) for kind in kinds)
@@ -374,14 +379,16 @@ class MetricAt:
         name = found[1] if found else str(told)
         if name == "ndcg":
             raise BadInput(
-                "ndcg cannot be judged from a log of another order: the ideal list is not observed. Use dcg@10 or "
+                "ndcg cannot be judged from a log of another order: the ideal list is not observed. Use "
+                "dcg@10 or "
                 "clicks@10."
             )
         if found is None or name not in METRICS:
             raise UnknownName("metric of would_have", str(told), [f"{each}@10" for each in METRICS])
         if found[3]:
             raise BadInput(
-                f"metric must be {told.removesuffix(':ips')!r} here: what clicks would have been is asked for, and "
+                f"metric must be {told.removesuffix(':ips')!r} here: what clicks would have been is asked "
+                "for, and "
                 f"weights are the estimator's. Got {told!r}."
             )
         return cls(name, math.inf if found[2] is None else float(found[2]))
@@ -404,7 +411,8 @@ def _check_one_wanted(measure: MetricAt, lists: LoggedLists) -> None:
     several = int((sum_lists(lists.clicks, lists.offsets) > 1.0).sum())
     if several:
         raise BadInput(
-            f"mrr can be judged only where a search wants one item. Got {several:,} lists with two clicks or more. "
+            f"mrr can be judged only where a search wants one item. Got {several:,} lists with two clicks or "
+            "more. "
             "Use dcg@10 or clicks@10."
         )
 
@@ -426,8 +434,10 @@ def _choose_estimator(lists: LoggedLists, looks: Looks | None, measure: MetricAt
     if lists.list_probability is not None:
         return "snips"
     raise BadInput(
-        "this log shows one order, and nothing says how people look at it, so it cannot tell what another order "
-        "would have earned. Pass propensity= (estimate_propensity makes a curve), or log exploration: placings "
+        "this log shows one order, and nothing says how people look at it, so it cannot tell what another "
+        "order "
+        "would have earned. Pass propensity= (estimate_propensity makes a curve), or log exploration: "
+        "placings "
         "serve --explore 0.1 swaps neighbours and writes shown_probability."
     )
 
@@ -455,17 +465,19 @@ def _find_unsupported(lists: LoggedLists, measure: MetricAt, weights: Floats) ->
     counts = (measure.find_worth(lists.new_position) > 0.0) & ~np.isnan(weights)
     if not counts.any():
         return math.nan, False
-    if lists.reached is not None:
-        return float((~lists.reached[counts]).mean()), False
+    if lists.new_probability is not None:
+        return float((lists.new_probability[counts] <= 0.0).mean()), False
     return float(np.clip(1.0 - weights[counts].mean(), 0.0, 1.0)), True
 
 
 def _estimate_by_places(
     lists: LoggedLists, measure: MetricAt, clip: float | None
-) -> tuple[list[Floats], LogSupport]:
+) -> tuple[list[Floats], LogSupport, float]:
     if lists.probability is None:
         raise BadInput(
-            _say_missing(ITEM_POSITION, "shown_probability below 1", "placings serve --explore 0.1 writes it; read")
+            f"the {ITEM_POSITION} estimate needs a column shown_probability, below 1 where something was "
+            "drawn. Got a "
+            "log without. placings serve --explore 0.1 writes it."
         )
     weights = _weigh_places(lists)
     known = _know_lists(lists)
@@ -479,31 +491,47 @@ def _estimate_by_places(
         lists, measure, counted if clip is None else np.minimum(counted, clip), "items", without, guessed,
         int((~known).sum()),
     )  # fmt: skip
-    return [np.where(known, values, np.nan)], support
+    worth, chance = measure.find_worth(lists.new_position), lists.new_probability
+    if chance is None:
+        chance = np.full(len(worth), float(np.nanmin(lists.probability)))
+    most = np.where(chance > 0.0, 1.0 / np.where(chance > 0.0, chance, 1.0), 0.0)
+    reach = HALF * float((np.minimum(most, clip or math.inf) * worth).max(initial=0.0))
+    return [np.where(known, values, np.nan)], support, reach
 
 
 def _estimate_by_looks(
     lists: LoggedLists, looks: Looks, measure: MetricAt, clip: float | None
-) -> tuple[list[Floats], LogSupport]:
+) -> tuple[list[Floats], LogSupport, float]:
     worth = measure.find_worth(lists.new_position)
-    found, weights = [], np.zeros(0)
+    found: list[Floats] = []
+    weights = moves = np.zeros(0)
     for curve in looks.list_curves():
         before, after = looks.read_at(curve, lists.position), looks.read_at(curve, lists.new_position)
-        if not len(weights):
-            weights = (after / before)[lists.clicks > 0.0]
-        found.append(estimate_position_based(lists.clicks, before, after, worth, lists.offsets, clip=clip))
-    if clip is not None:
-        weights = np.minimum(weights, clip)
-    return found, _describe_support(lists, measure, weights, "clicks", math.nan, False, 0)
+        if not found:
+            ratio = np.minimum(after / before, clip or math.inf)
+            weights = ratio[lists.clicks > 0.0]
+            moves = np.abs(ratio * worth - measure.find_worth(lists.position))
+        wrong: dict[str, Floats] = {}
+        if looks.mistakes is not None:
+            wrong = {
+                "mistakes": looks.read_at(looks.mistakes, lists.position),
+                "new_mistakes": looks.read_at(looks.mistakes, lists.new_position),
+            }
+        found.append(
+            estimate_position_based(lists.clicks, before, after, worth, lists.offsets, clip=clip, **wrong)
+        )
+    support = _describe_support(lists, measure, weights, "clicks", math.nan, False, 0)
+    return found, support, HALF * float(moves.max(initial=0.0))
 
 
 def _estimate_by_lists(
     lists: LoggedLists, measure: MetricAt, chosen: str, clip: float | None, shown: Floats
-) -> tuple[list[Floats], LogSupport]:
+) -> tuple[list[Floats], LogSupport, float]:
     logged = lists.list_probability
     if logged is None:
         raise BadInput(
-            _say_missing(chosen, "list_probability, that of each whole list", f"Use estimator={ITEM_POSITION!r} with")
+            f"the {chosen} estimate needs list_probability, that of each whole list, or swapped and "
+            f"shown_probability, as placings serve writes them. Got a log without. Use {POSITION_BASED!r}."
         )
     known = ~np.isnan(logged)
     given, target, reward = logged[known], lists.same[known].astype(np.float64), shown[known]
@@ -523,7 +551,9 @@ def _estimate_by_lists(
         lists, measure, weights if most is None else np.minimum(weights, most), "lists", without, True,
         int((~known).sum()),
     )  # fmt: skip
-    return [spread], support
+    largest = np.minimum(1.0 / given, most or math.inf).max(initial=0.0)
+    reach = HALF * float(largest * measure.find_worth(np.ones(1))[0])
+    return [spread], support, reach
 
 
 def _expect_by_others(rewards: Floats, clusters: Ints) -> Floats:
@@ -537,7 +567,13 @@ def _expect_by_others(rewards: Floats, clusters: Ints) -> Floats:
 
 
 def _describe_support(
-    lists: LoggedLists, measure: MetricAt, weights: Floats, unit: str, without: float, guessed: bool, unknown: int
+    lists: LoggedLists,
+    measure: MetricAt,
+    weights: Floats,
+    unit: str,
+    without: float,
+    guessed: bool,
+    unknown: int,
 ) -> LogSupport:
     before, after = measure.find_worth(lists.position), measure.find_worth(lists.new_position)
     moved = np.bincount(lists.owner, weights=(before != after), minlength=len(lists.offsets) - 1) > 0
@@ -563,12 +599,14 @@ class _Judged:
     clusters: Ints
     margin: float
     level: float
+    reach: float
 
     def judge(self, kind: str, chosen: Bools) -> KindOutcome:
         """The verdict on some of the lists."""
         people = self.clusters[chosen]
         found = [
-            bound_mean((values - self.shown)[chosen], people, level=self.level) for values in self.values
+            bound_mean((values - self.shown)[chosen], people, level=self.level, reach=self.reach)
+            for values in self.values
         ]
         main = found[0]
         known = chosen & ~np.isnan(self.values[0])
@@ -577,7 +615,7 @@ class _Judged:
         return KindOutcome(
             kind, main.units, main.clusters, shown, shown + main.mean, main.mean,
             min(each.low for each in found), max(each.high for each in found), least, most, main.error,
-            self._decide(main, least, most),
+            main.least - least, self._decide(main, least, most),
         )  # fmt: skip
 
     def _decide(self, main: MeanBounds, least: float, most: float) -> str:
@@ -593,13 +631,17 @@ def _list_notes(lists: LoggedLists, measure: MetricAt) -> list[str]:
     clicked = sum_lists(lists.clicks, lists.offsets) > 0.0
     notes = []
     if clicked.all():
-        notes.append("Every list of this log was clicked: numbers are for each clicked search, not for each one.")
+        notes.append(
+            "Every list of this log was clicked: numbers are for each clicked search, not for each one."
+        )
     elif not clicked.any():
         notes.append("Nothing in this log was clicked: it can show nothing.")
     if measure.name == "mrr":
         notes.append("mrr takes it that each search wants one item.")
-    if lists.reached is None and lists.probability is not None:
-        notes.append("How the lists were drawn is not known; the share without support follows from the weights.")
+    if lists.new_probability is None and lists.probability is not None:
+        notes.append(
+            "How the lists were drawn is not known; the share without support follows from the weights."
+        )
     return notes
 
 
@@ -607,7 +649,9 @@ def _list_look_notes(lists: LoggedLists, looks: Looks) -> list[str]:
     notes = []
     beyond = looks.count_beyond(lists.position[lists.clicks > 0.0])
     if beyond:
-        notes.append(f"{beyond:,} clicks lie below rank {looks.ranks[-1]}, the curve's last; they have its value.")
+        notes.append(
+            f"{beyond:,} clicks lie below rank {looks.ranks[-1]}, the curve's last; they have its value."
+        )
     if looks.low is None:
         notes.append("The curve is taken as exact; its own doubt is not in the intervals.")
     return notes
@@ -623,10 +667,6 @@ def _check_settings(estimator: str, clip: float | None, margin: float, level: fl
     check_share("level", level)
     if level < 0.5:
         raise BadInput(f"level must be 0.5 or more, such as 0.95. Got {level!r}.")
-
-
-def _say_missing(estimator: str, what: str, how: str) -> str:
-    return f"the {estimator} estimate needs {what}. Got a log without. {how} docs/would_have.md."
 
 
 def _say_most(found: KindOutcome, level: float) -> str:

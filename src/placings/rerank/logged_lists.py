@@ -1,4 +1,5 @@
-"""A log's lists beside the order that a candidate would have given them, and with which probability they came."""
+"""A log's lists beside the order that a candidate would have given them, and with which probability they
+came."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SHOWN_PROBABILITY, LIST_PROBABILITY, SWAPPED = "shown_probability", "list_probability", "swapped"
 PARTITION = ("length", "location")  # kinds of searches, where nothing else is asked for
 CROSS = " × "
+SELDOM = 1e-3  # looks at a rank, relative to the first: no bound of a curve is taken to be lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +30,9 @@ class LoggedLists:
 
     `position` and `new_position` are `[rows]`, from 1; `clicks` are 0 or 1; `clusters` and `kinds` are
     `[lists]`. `probability` `[rows]` is that of the item's place, NaN where it was not written down, None in
-    a log without any exploration; `list_probability` `[lists]` that of the whole list, likewise. `reached`
-    says for each row whether its new place was possible, None where the log does not tell. `left_out` counts
-    the searches that the candidate had learned from.
+    a log without any exploration; `list_probability` `[lists]` that of the whole list, likewise.
+    `new_probability` `[rows]` is that of the item's new place, 0 where it could not be, None where the log
+    does not tell how it was drawn. `left_out` counts the searches that the candidate had learned from.
     """
 
     rows: pd.DataFrame
@@ -42,7 +44,7 @@ class LoggedLists:
     kinds: AnyArray | None
     probability: Floats | None
     list_probability: Floats | None
-    reached: Bools | None
+    new_probability: Floats | None
     left_out: int = 0
     notes: tuple[str, ...] = ()
 
@@ -101,7 +103,7 @@ def read_lists(
     return LoggedLists(
         frame, offsets, shown, place, (labels[order] > 0.0).astype(np.float64), find_clusters(first),
         name_kinds(frame, offsets, by), probability, lists,
-        _find_reached(frame, probability, shown, place, codes), left_out, notes,
+        _find_new_probability(frame, first, probability, shown, place, offsets), left_out, notes,
     )  # fmt: skip
 
 
@@ -128,7 +130,8 @@ def leave_out_learned(candidate: Reranker, rows: pd.DataFrame) -> tuple[Bools, i
 
 
 def _order_by_model(candidate: Reranker, frame: pd.DataFrame, codes: Ints) -> Ints:
-    """The rows in the candidate's order, list by list: `pool` hits by score, the rest as the engine had it."""
+    """The rows in the candidate's order, list by list: `pool` hits by score, the rest as the engine had
+    it."""
     seen = see_as_model(frame)
     engine = seen["position"].to_numpy(dtype=np.float64)
     head = engine <= candidate.pool
@@ -172,11 +175,12 @@ def name_kinds(frame: Any, offsets: Ints, by: str | Sequence[str] | None) -> Any
             columns.append([str(value) for value in told[name].tolist()])
         elif name in frame:
             values = frame[name].iloc[offsets[:-1]]
-            columns.append(["unknown" if gone else str(value)
-                            for value, gone in zip(values.tolist(), values.isna().tolist(), strict=True)])  # fmt: skip
+            told_by = zip(values.tolist(), values.isna().tolist(), strict=True)
+            columns.append(["unknown" if gone else str(value) for value, gone in told_by])
         else:
             raise BadInput(
-                f"by must name kinds of searches ({', '.join(told) or 'this log has none'}) or columns of the "
+                f"by must name kinds of searches ({', '.join(told) or 'this log has none'}) or columns of "
+                "the "
                 f"log. Got {name!r}."
             )
     if not columns:
@@ -210,7 +214,8 @@ def _read_probability(frame: pd.DataFrame, name: str) -> Floats | None:
     known = ~np.isnan(values)
     if (wrong := known & ~((values > 0.0) & (values <= 1.0))).any():
         raise BadInput(
-            f"{name} must be above 0 and at most 1. Got {values[wrong][0]:g}. A place that was shown had a chance."
+            f"{name} must be above 0 and at most 1. Got {values[wrong][0]:g}. A place that was shown had a "
+            "chance."
         )
     return values if (values[known] < 1.0).any() else None
 
@@ -237,24 +242,39 @@ def _find_swaps(first: pd.DataFrame, probability: Floats, offsets: Ints) -> tupl
     owner = np.repeat(np.arange(len(sizes)), sizes)
     inside = np.bincount(owner, weights=probability < 1.0, minlength=len(sizes))
     swapped = first[SWAPPED].fillna(0).to_numpy(dtype=np.int64)
-    at = offsets[:-1] + np.clip(swapped - 1, 0, np.maximum(sizes - 1, 0))  # the pair's upper item, or the first
+    at = offsets[:-1] + np.clip(
+        swapped - 1, 0, np.maximum(sizes - 1, 0)
+    )  # the pair's upper item, or the first
     each = np.where(swapped > 0, probability[at], 1.0 - probability[at])
     unknown = np.bincount(owner, weights=np.isnan(probability), minlength=len(sizes)) > 0
     return np.where(unknown, np.nan, each), np.maximum(inside - 1.0, 0.0)
 
 
-def _find_reached(
-    frame: pd.DataFrame, probability: Floats | None, shown: Floats, place: Floats, codes: Ints
-) -> Bools | None:
-    """Whether swaps could have put each item where the candidate wants it; None where no log says how."""
+def _find_new_probability(
+    frame: pd.DataFrame,
+    first: pd.DataFrame,
+    probability: Floats | None,
+    shown: Floats,
+    place: Floats,
+    offsets: Ints,
+) -> Floats | None:
+    """With which probability swaps put each item where the candidate wants it; None where no log says how.
+
+    Before a swap an item stood at its base. It may stand a place above or below, within the depth, with the
+    probability e of one swap, and at its base with 1 − m·e, where m of the pairs hold it.
+    """
     if probability is None or SWAPPED not in frame:
         return None
+    sizes = np.diff(offsets)
+    each, pairs = (np.repeat(values, sizes) for values in _find_swaps(first, probability, offsets))
+    depth = np.where(pairs > 0.0, pairs + 1.0, 0.0)
     upper = frame[SWAPPED].fillna(0).to_numpy(dtype=np.float64)
     base = shown + ((upper > 0) & (shown == upper)) - ((upper > 0) & (shown == upper + 1))
-    depth = np.bincount(codes, weights=probability < 1.0)[codes]
+    holding = ((base > 1.0) & (base <= depth)).astype(float) + (base < depth)
     away = np.abs(place - base)
-    reached: Bools = (away == 0) | ((away == 1) & (np.maximum(place, base) <= depth))
-    return reached
+    moved = np.where((away == 1.0) & (np.maximum(place, base) <= depth), each, 0.0)
+    found: Floats = np.where(away == 0.0, 1.0 - holding * each, moved)
+    return found
 
 
 # -- how people look ---------------------------------------------------------------------------------------
@@ -309,25 +329,34 @@ def _read_state(state: Mapping[str, Any]) -> Looks:
 
     def read(name: str) -> Floats | None:
         told = state.get(name)
-        return None if told is None else np.array([np.nan if each is None else each for each in told], dtype=np.float64)
+        return (
+            None
+            if told is None
+            else np.array([np.nan if each is None else each for each in told], dtype=np.float64)
+        )
 
     values = read("values")
     assert values is not None
     low, high = read("low"), read("high")
-    known = low is not None and high is not None and np.isfinite(low).all() and np.isfinite(high).all()
+    if low is None or high is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        low = high = None
+    else:
+        low = np.maximum(low, SELDOM)  # a bound of 0 says that nothing is known of the rank
+    trust = state.get("trust")
+    mistakes = None if trust is None else np.asarray(trust["beta"], dtype=np.float64)
+    rests_on = str(state.get("rests_on", "a position model"))
     return _check_looks(
-        Looks(
-            np.asarray(state["ranks"], dtype=np.int64), values, low if known else None,
-            high if known else None, None, str(state.get("rests_on", "a position model")),
-        )
-    )  # fmt: skip
+        Looks(np.asarray(state["ranks"], dtype=np.int64), values, low, high, mistakes, rests_on)
+    )
 
 
 def _read_column(rows: pd.DataFrame, name: str, position: Floats) -> Looks:
     values = rows[name].to_numpy(dtype=np.float64)
     known = ~np.isnan(values)
     if not known.any():
-        raise BadInput(f"the log's column {name} must hold how likely a look was. Got nothing but missing values.")
+        raise BadInput(
+            f"the log's column {name} must hold how likely a look was. Got nothing but missing values."
+        )
     ranks, back = np.unique(position[known].astype(np.int64), return_inverse=True)
     low, high = np.full(len(ranks), np.inf), np.full(len(ranks), -np.inf)
     np.minimum.at(low, back, values[known])
@@ -349,6 +378,8 @@ def _check_looks(looks: Looks) -> Looks:
             continue
         if not rising or curve.shape != ranks.shape or not (np.isfinite(curve) & (curve > 0.0)).all():
             _refuse(curve)
+    if looks.mistakes is not None and looks.mistakes.shape != ranks.shape:
+        _refuse(looks.mistakes)
     return looks
 
 

@@ -262,7 +262,9 @@ class Supervisor:
             if name not in self.models:
                 raise ReloadFailed(f"no model {name!r}; there are {', '.join(self.models)}.")
         judged = dict(models)
-        if self.settings.gate_log is not None and not force:  # before the lock: dead workers must be started again
+        if (
+            self.settings.gate_log is not None and not force
+        ):  # before the lock: dead workers must be started again
             for name, (path, digest) in models.items():
                 pinned = await try_model(self._check_path(path), digest, log=self.settings.gate_log)
                 judged[name] = (path, pinned)

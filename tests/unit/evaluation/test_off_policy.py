@@ -68,9 +68,17 @@ def test_position_based_moves_a_click_by_the_ratio_of_looks() -> None:
 
 def test_an_affine_model_takes_mistakes_out_and_puts_the_new_ones_in() -> None:
     found = estimate_position_based(
-        [1.0, 0.0], [0.5, 0.25], [0.25, 0.5], [1.0, 1.0], [0, 2], mistakes=[0.1, 0.02], new_mistakes=[0.02, 0.1]
+        [1.0, 0.0],
+        [0.5, 0.25],
+        [0.25, 0.5],
+        [1.0, 1.0],
+        [0, 2],
+        mistakes=[0.1, 0.02],
+        new_mistakes=[0.02, 0.1],
     )
-    assert found.tolist() == pytest.approx([(1.0 - 0.1) / 0.5 * 0.25 + 0.02 + (0.0 - 0.02) / 0.25 * 0.5 + 0.1])
+    assert found.tolist() == pytest.approx(
+        [(1.0 - 0.1) / 0.5 * 0.25 + 0.02 + (0.0 - 0.02) / 0.25 * 0.5 + 0.1]
+    )
     with pytest.raises(BadInput, match="given together"):
         estimate_position_based([1.0], [0.5], [0.5], [1.0], [0, 1], mistakes=[0.1])
 
@@ -127,7 +135,9 @@ def test_the_mean_over_redrawn_logs_is_the_truth() -> None:
         found = bound_mean(estimate(rewards, logged[arm], target), level=0.999)
         assert found.low < 0.5 < found.high
         assert found.error < 0.01
-    robust = estimate_doubly_robust(rewards, logged[arm], target, np.full(len(arm), 0.3), np.full(len(arm), 0.3))
+    robust = estimate_doubly_robust(
+        rewards, logged[arm], target, np.full(len(arm), 0.3), np.full(len(arm), 0.3)
+    )
     assert abs(robust.mean() - 0.5) < 4 * bound_mean(robust).error
 
 

@@ -59,6 +59,7 @@ METRICS = ("clicks", "dcg", "mrr")
 NON_INFERIOR, WORSE, UNDECIDED = "non-inferior", "worse", "undecided"
 LEAST = 30  # people, sessions or searches: below, nothing is decided
 CLIP = 10.0  # of estimator="clipped", where no other is given
+SOME = 0.05  # of the lists may lack support before estimates that fill them in are refused
 LITTLE = 0.01  # of the items may lack support before a design stops being preferred to a position model
 EFFECTS = (-0.01, 0.0, 0.01, 0.02, 0.05)  # true differences of the power curve
 TIMES = (1, 2, 4, 8, 16)  # how many times this log
@@ -95,7 +96,8 @@ class KindOutcome:
 
     `low` and `high` are the interval of the difference, `least` and `most` its one-sided bounds, `error` the
     standard error, `doubt` what the bounds of a propensity curve took from `least`.
-    `verdict` is "non-inferior" if `least` is −margin or more, "worse" if `most` is below it, else "undecided"; with fewer than 30 clusters always "undecided".
+    `verdict` is "non-inferior" if `least` is −margin or more, "worse" if `most` is below it, else
+    "undecided"; with fewer than 30 clusters always "undecided".
     """
 
     kind: str
@@ -148,8 +150,7 @@ class WouldHave(Shown):
         found = self.overall
         told = (
             f"{self.metric} would have been {format_mean(found.candidate)} where {format_mean(found.shown)} "
-            "was "
-            f"seen ({format_difference(found.difference)} "
+            f"was seen ({format_difference(found.difference)} "
             f"{format_interval(found.low, found.high, signed=True)})"
         )
         bound = f"with {self.level:.0%} the difference is at least {format_difference(found.least)}"
@@ -215,8 +216,7 @@ class WouldHave(Shown):
         seen = self.support
         lines = [
             f"{seen.lists:,} searches of {seen.clusters:,} people or sessions; the candidate changes the "
-            "list in "
-            f"{seen.changed:.1%} of them.",
+            f"list in {seen.changed:.1%} of them.",
             f"Effective sample size: {seen.effective:,.0f} of {seen.of:,} {seen.unit} (largest weight "
             f"{seen.largest:.3g}).",
         ]
@@ -224,8 +224,9 @@ class WouldHave(Shown):
             about = "about " if seen.guessed else ""
             what = "lists" if self.estimator in WHOLE_LISTS else "items"
             lines.append(f"Without support: {about}{seen.without:.1%} of the {what}. " + (
-                "They count as unclicked, so the estimate is too low." if seen.without > 0.0 else
-                "Each could have been shown as the candidate wants it."
+                "Each could have been shown as the candidate wants it." if seen.without == 0.0 else
+                "They are taken to be like the others." if self.estimator in ("snips", "doubly-robust") else
+                "They count as unclicked, so the estimate is too low."
             ))  # fmt: skip
         if seen.unknown:
             lines.append(f"Left out: {seen.unknown:,} lists whose probability was not written down.")
@@ -250,8 +251,7 @@ class WouldHave(Shown):
         )  # fmt: skip
         notes = (
             f"{self.metric} for each search. 'At least' is the one-sided bound of {self.level:.0%}; "
-            "non-inferior: "
-            f"it is −{self.margin:g} or more.",
+            f"non-inferior: it is −{self.margin:g} or more.",
             *self.notes,
         )
         grid = Grid(header, rows, (*self.say_support(), *notes) if format != "text" else notes)
@@ -302,7 +302,7 @@ def would_have(
 ) -> WouldHave:
     """What a candidate would have earned on a log, before anyone sees it, and whether it may go live.
 
-    `candidate` is a Reranker, asked as a service would ask it, or scores, one for each row of `log.rows`.
+    `candidate` is a Reranker, asked as a service would ask it, or scores, one for each row of the log.
     What was shown is the baseline. `metric` is what people's clicks would have been worth on the candidate's
     lists: `clicks@k`; `dcg@k`, each click worth 1/log2(1 + its place); `mrr@k`, 1/place, only where no list
     has two clicks. NDCG is refused: the ideal order is not observed.
@@ -339,8 +339,7 @@ def would_have(
         if looks is None:
             raise BadInput(
                 f"the {chosen} estimate needs to know how people look. Got no propensity, neither given nor "
-                "as a "
-                "column of the log. estimate_propensity makes a curve."
+                "as a column of the log. estimate_propensity makes a curve."
             )
         values, support, reach = _estimate_by_looks(lists, looks, measure, clip)
         notes += _list_look_notes(lists, looks)
@@ -380,16 +379,14 @@ class MetricAt:
         if name == "ndcg":
             raise BadInput(
                 "ndcg cannot be judged from a log of another order: the ideal list is not observed. Use "
-                "dcg@10 or "
-                "clicks@10."
+                "dcg@10 or clicks@10."
             )
         if found is None or name not in METRICS:
             raise UnknownName("metric of would_have", str(told), [f"{each}@10" for each in METRICS])
         if found[3]:
             raise BadInput(
                 f"metric must be {told.removesuffix(':ips')!r} here: what clicks would have been is asked "
-                "for, and "
-                f"weights are the estimator's. Got {told!r}."
+                f"for, and weights are the estimator's. Got {told!r}."
             )
         return cls(name, math.inf if found[2] is None else float(found[2]))
 
@@ -412,8 +409,7 @@ def _check_one_wanted(measure: MetricAt, lists: LoggedLists) -> None:
     if several:
         raise BadInput(
             f"mrr can be judged only where a search wants one item. Got {several:,} lists with two clicks or "
-            "more. "
-            "Use dcg@10 or clicks@10."
+            "more. Use dcg@10 or clicks@10."
         )
 
 
@@ -432,13 +428,11 @@ def _choose_estimator(lists: LoggedLists, looks: Looks | None, measure: MetricAt
     if lists.probability is not None:
         return ITEM_POSITION
     if lists.list_probability is not None:
-        return "snips"
+        return "ips" if _lack_support(lists.same, lists.list_probability) else "snips"
     raise BadInput(
         "this log shows one order, and nothing says how people look at it, so it cannot tell what another "
-        "order "
-        "would have earned. Pass propensity= (estimate_propensity makes a curve), or log exploration: "
-        "placings "
-        "serve --explore 0.1 swaps neighbours and writes shown_probability."
+        "order would have earned. Pass propensity= (estimate_propensity makes a curve), or log exploration: "
+        "placings serve --explore 0.1 swaps neighbours and writes shown_probability."
     )
 
 
@@ -476,8 +470,7 @@ def _estimate_by_places(
     if lists.probability is None:
         raise BadInput(
             f"the {ITEM_POSITION} estimate needs a column shown_probability, below 1 where something was "
-            "drawn. Got a "
-            "log without. placings serve --explore 0.1 writes it."
+            "drawn. Got a log without. placings serve --explore 0.1 writes it."
         )
     weights = _weigh_places(lists)
     known = _know_lists(lists)
@@ -533,6 +526,11 @@ def _estimate_by_lists(
             f"the {chosen} estimate needs list_probability, that of each whole list, or swapped and "
             f"shown_probability, as placings serve writes them. Got a log without. Use {POSITION_BASED!r}."
         )
+    if chosen in ("snips", "doubly-robust") and _lack_support(lists.same, logged):
+        raise BadInput(
+            f"{chosen} takes lists that could not have been shown as the candidate wants them to be like the "
+            "others. Got a log in which more than 5 % are such. Use ips, which counts them as unclicked."
+        )
     known = ~np.isnan(logged)
     given, target, reward = logged[known], lists.same[known].astype(np.float64), shown[known]
     most = CLIP if chosen == "clipped" and clip is None else clip
@@ -554,6 +552,15 @@ def _estimate_by_lists(
     largest = np.minimum(1.0 / given, most or math.inf).max(initial=0.0)
     reach = HALF * float(largest * measure.find_worth(np.ones(1))[0])
     return [spread], support, reach
+
+
+def _lack_support(same: Bools, logged: Floats) -> bool:
+    """Whether more than a twentieth of the lists could not have been shown: their mean weight is below 1."""
+    known = ~np.isnan(logged)
+    weights = same[known] / logged[known]
+    if not len(weights):
+        return True
+    return bool(1.0 - weights.mean() - 2.0 * weights.std() / math.sqrt(len(weights)) > SOME)
 
 
 def _expect_by_others(rewards: Floats, clusters: Ints) -> Floats:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placings.core import AnyArray, BadInput, Bools, Floats, Ints, as_scores, number_clusters
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Bools,
+    Floats,
+    Ints,
+    as_scores,
+    need_library,
+    number_clusters,
+)
 from placings.logs import PAST, PROPENSITY, ClickLog, add_past_clicks, look_up_clicks
 from placings.rerank.reranker import Reranker, see_as_model
 from placings.rerank.search_kinds import describe_searches
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
 SHOWN_PROBABILITY, LIST_PROBABILITY, SWAPPED = "shown_probability", "list_probability", "swapped"
 PARTITION = ("length", "location")  # kinds of searches, where nothing else is asked for
 CROSS = " × "
+SCORES = "scores of the candidate"  # a column of our own, gone before anyone sees it
 SELDOM = 1e-3  # looks at a rank, relative to the first: no bound of a curve is taken to be lower
 
 
@@ -70,20 +80,13 @@ def read_lists(
     candidate: Reranker | ArrayLike, log: ClickLog | pd.DataFrame, by: str | Sequence[str] | None = None
 ) -> LoggedLists:
     """The log's lists with the candidate's order; refuses a log that does not say what stood where."""
-    given = (log if isinstance(log, ClickLog) else ClickLog(log)).rows
-    if not len(given):
-        raise BadInput("a candidate is judged on lists that people saw. Got a log without rows.")
     if isinstance(candidate, Reranker):
         candidate._need_fit()
+        given = _read_rows(log)
         kept, left_out, notes = leave_out_learned(candidate, given)
         frame = given[kept]
-        scores = None
     else:
-        frame, left_out, notes = given, 0, ()
-        scores = as_scores(candidate)
-        if len(scores) != len(frame):
-            raise BadInput(f"a candidate's scores must be one for each of the log's {len(frame)} rows. "
-                           f"Got {len(scores)}.")  # fmt: skip
+        frame, left_out, notes = _read_rows(log, as_scores(candidate)), 0, ()
     shown = _need_numbers(frame, "shown_position" if "shown_position" in frame else "position")
     labels = _need_numbers(frame, "label")
     codes = number_clusters(frame["search_id"].to_numpy())
@@ -93,8 +96,8 @@ def read_lists(
     if isinstance(candidate, Reranker):
         new = _order_by_model(candidate, frame, codes)
     else:
-        assert scores is not None
-        new = np.lexsort((np.arange(len(frame)), -scores[order], codes))
+        scores = frame.pop(SCORES).to_numpy(dtype=np.float64)
+        new = np.lexsort((np.arange(len(frame)), -scores, codes))
     place = np.empty(len(frame))
     place[new] = shown  # the places that were shown, dealt out in the new order
     first = frame.iloc[offsets[:-1]]
@@ -105,6 +108,20 @@ def read_lists(
         name_kinds(frame, offsets, by), probability, lists,
         _find_new_probability(frame, first, probability, shown, place, offsets), left_out, notes,
     )  # fmt: skip
+
+
+def _read_rows(log: ClickLog | pd.DataFrame, scores: Floats | None = None) -> pd.DataFrame:
+    """The rows in the order of a click log; scores, in the order of what was given, travel along."""
+    rows = log.rows if isinstance(log, ClickLog) else need_library("pandas", "a click log").DataFrame(log)
+    if not len(rows):
+        raise BadInput("a candidate is judged on lists that people saw. Got a log without rows.")
+    if scores is not None:
+        if len(scores) != len(rows):
+            raise BadInput(
+                f"a candidate's scores must be one for each of the log's {len(rows)} rows. Got {len(scores)}."
+            )
+        rows = rows.assign(**{SCORES: scores})
+    return rows if isinstance(log, ClickLog) else ClickLog(rows).rows
 
 
 # -- the candidate -----------------------------------------------------------------------------------------
@@ -180,8 +197,7 @@ def name_kinds(frame: Any, offsets: Ints, by: str | Sequence[str] | None) -> Any
         else:
             raise BadInput(
                 f"by must name kinds of searches ({', '.join(told) or 'this log has none'}) or columns of "
-                "the "
-                f"log. Got {name!r}."
+                f"the log. Got {name!r}."
             )
     if not columns:
         return None

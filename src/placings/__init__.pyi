@@ -20,6 +20,9 @@ from placings.feco import degrade as degrade
 from placings.feco import estimate_risk as estimate_risk
 from placings.feco import find_alerts as find_alerts
 from placings.logs import ClickLog as ClickLog
+from placings.logs import PropensityCurve as PropensityCurve
+from placings.logs import check_clicks as check_clicks
+from placings.logs import estimate_propensity as estimate_propensity
 from placings.logs import join_logs as join_logs
 from placings.metrics import Metric as Metric
 from placings.metrics import arp as arp

@@ -11,6 +11,7 @@ from placings.cli.flags import PlainFlags
 from placings.cli.log_explorer import explore_log
 from placings.cli.log_import import import_log
 from placings.cli.log_join import join_files
+from placings.cli.log_propensity import estimate_looks
 from placings.cli.log_simulation import simulate_places, simulate_shop
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command("join")(join_files)
 app.command("import")(import_log)
 app.command("explore")(explore_log)
+app.command("propensity")(estimate_looks)
 app.command("simulate-places")(simulate_places)
 app.command("simulate-shop")(simulate_shop)
 

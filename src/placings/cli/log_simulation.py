@@ -23,6 +23,7 @@ class Clicks(StrEnum):
     position = "position"
     cascade = "cascade"
     trust = "trust"
+    dbn = "dbn"
 
 
 class FileForm(StrEnum):

@@ -29,6 +29,7 @@ class StudyClicks(StrEnum):
     position = "position"
     cascade = "cascade"
     trust = "trust"
+    dbn = "dbn"
 
 
 def run_places_study(

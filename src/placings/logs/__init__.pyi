@@ -1,3 +1,6 @@
+from .click_diagnostics import Misfit as Misfit
+from .click_diagnostics import PopularitySplit as PopularitySplit
+from .click_diagnostics import check_clicks as check_clicks
 from .click_log import ClickLog as ClickLog
 from .click_log import find_offsets as find_offsets
 from .click_log import order_rows as order_rows
@@ -42,6 +45,10 @@ from .json_lines import is_json_lines as is_json_lines
 from .log_files import Form as Form
 from .log_files import nest_results as nest_results
 from .log_files import write_log_tables as write_log_tables
+from .propensities import PROPENSITY_METHODS as PROPENSITY_METHODS
+from .propensities import PropensityCurve as PropensityCurve
+from .propensities import estimate_propensity as estimate_propensity
+from .propensities import say_ranks as say_ranks
 from .schema import ITEM_ID as ITEM_ID
 from .schema import LABEL as LABEL
 from .schema import MADE as MADE
@@ -52,5 +59,6 @@ from .schema import SEARCH_ID as SEARCH_ID
 from .schema import SESSION_ID as SESSION_ID
 from .schema import check_actions as check_actions
 from .schema import check_searches as check_searches
+from .trust_fits import AffineTrust as AffineTrust
 from .ubi import ACTIONS as ACTIONS
 from .ubi import parse_event as parse_event

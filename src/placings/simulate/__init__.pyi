@@ -1,4 +1,5 @@
 from .click_models import Cascade as Cascade
+from .click_models import DynamicBayesian as DynamicBayesian
 from .click_models import PositionBased as PositionBased
 from .click_models import TrustBias as TrustBias
 from .people import Behaviour as Behaviour

@@ -1,4 +1,4 @@
-"""How people click on a list: by position, from the top down, or trusting what stands first; with noise.
+"""How people click on a list: by position, from the top down, until satisfied, or trusting; with noise.
 
 Relevance is a number from 0 to 1 for each item. An item that was looked at is clicked with a probability
 between `noise` (relevance 0) and `certainty` (relevance 1). What is known of a model by construction, the
@@ -151,12 +151,10 @@ class Cascade:
 
     def examination(self, k: int, relevance: ArrayLike | None = None) -> Floats:
         """The probability `[k]` of a look; `relevance` `[k]` is what is shown, all 0 by default."""
-        grades = np.zeros(max(k, 0)) if relevance is None else _as_relevance(relevance)
-        if len(grades) < k:
-            raise BadInput(f"relevance must have a value for each of {k} positions. Got {len(grades)}.")
-        clicked = self.noise + (self.certainty - self.noise) * grades[:k]
+        grades = _take_grades(k, relevance)
+        clicked = self.noise + (self.certainty - self.noise) * grades
         stays = (1.0 - clicked) * self.patience + clicked * self.again
-        looks: Floats = np.concatenate([[1.0], np.cumprod(stays)])[: len(_count_positions(k))]
+        looks: Floats = np.concatenate([[1.0], np.cumprod(stays)])[: len(grades)]
         return looks
 
     def propensity(self, k: int, relevance: ArrayLike | None = None) -> Floats:
@@ -172,16 +170,61 @@ class Cascade:
         grades, begins = _as_lists(relevance, offsets)
         wants = rng.random(len(grades)) < self.noise + (self.certainty - self.noise) * grades
         leaves = rng.random(len(grades)) >= np.where(wants, self.again, self.patience)
-        left = np.concatenate([[0], np.cumsum(leaves)])  # [rows + 1]: how often a reader left before a row
-        reached = left[:-1] == np.repeat(left[begins[:-1]], np.diff(begins))
-        clicked: Bools = wants & reached
-        return clicked
+        return wants & _find_reached(leaves, begins)
+
+
+@dataclass(frozen=True)
+class DynamicBayesian:
+    """People read from the top, click what attracts them, and stop once a click has satisfied them.
+
+    An item looked at is clicked with `a = noise + (certainty − noise) · relevance`, its attraction. A click
+    satisfies with `s = satisfaction · relevance`, and whoever is satisfied stops; all others go on with
+    probability `patience`. So `P(look at r) = Π_{i<r} patience · (1 − a_i · s_i)`. A list may get several
+    clicks: those that did not satisfy come before the last. Chapelle and Zhang, 2009.
+
+    >>> model = DynamicBayesian(patience=0.5, satisfaction=1.0, certainty=1.0, noise=0.0)
+    >>> model.examination(3).tolist(), model.examination(3, [0.5, 0.0, 0.0]).tolist()  # 0.5 · (1 − 0.5 · 0.5)
+    ([1.0, 0.5, 0.25], [1.0, 0.375, 0.1875])
+    """
+
+    patience: float = 0.9
+    satisfaction: float = 0.7
+    certainty: float = 0.95
+    noise: float = 0.005
+
+    def __post_init__(self) -> None:
+        _check_shares(self, "certainty", "noise", "patience", "satisfaction")
+
+    def examination(self, k: int, relevance: ArrayLike | None = None) -> Floats:
+        """The probability `[k]` of a look; `relevance` `[k]` is what is shown, all 0 by default."""
+        grades = _take_grades(k, relevance)
+        clicked = self.noise + (self.certainty - self.noise) * grades
+        stays = self.patience * (1.0 - clicked * self.satisfaction * grades)
+        looks: Floats = np.concatenate([[1.0], np.cumprod(stays)])[: len(grades)]
+        return looks
+
+    def propensity(self, k: int, relevance: ArrayLike | None = None) -> Floats:
+        """`certainty` times `examination(k, relevance)` `[k]`."""
+        return self.certainty * self.examination(k, relevance)
+
+    def click(self, relevance: ArrayLike, rng: Generator) -> Ints:
+        """The positions clicked, from 1; none on an empty list."""
+        return _click_one(self, relevance, rng)
+
+    def click_lists(self, relevance: ArrayLike, offsets: ArrayLike, rng: Generator) -> Bools:
+        """Which rows are clicked `[rows]`; list `i` is rows `offsets[i]` to `offsets[i + 1]`, top first."""
+        grades, begins = _as_lists(relevance, offsets)
+        wants = rng.random(len(grades)) < self.noise + (self.certainty - self.noise) * grades
+        served = wants & (rng.random(len(grades)) < self.satisfaction * grades)
+        leaves = served | (rng.random(len(grades)) >= self.patience)
+        return wants & _find_reached(leaves, begins)
 
 
 CLICK_MODELS: dict[str, Callable[[], ClickModel]] = {
     "position": PositionBased,
     "cascade": Cascade,
     "trust": TrustBias,
+    "dbn": DynamicBayesian,
 }
 
 
@@ -217,6 +260,22 @@ def _click_one(model: ClickModel, relevance: ArrayLike, rng: Generator) -> Ints:
     return clicked
 
 
+def _take_grades(k: int, relevance: ArrayLike | None) -> Floats:
+    """The relevance of positions 1 to `k`, all 0 where nothing is said."""
+    positions = _count_positions(k)
+    grades = np.zeros(len(positions)) if relevance is None else _as_relevance(relevance)
+    if len(grades) < k:
+        raise BadInput(f"relevance must have a value for each of {k} positions. Got {len(grades)}.")
+    return grades[:k]
+
+
+def _find_reached(leaves: Bools, begins: Ints) -> Bools:
+    """Which rows `[rows]` are looked at by readers who leave their list after those that `leaves` names."""
+    left = np.concatenate([[0], np.cumsum(leaves)])  # [rows + 1]: how often a reader left before a row
+    reached: Bools = left[:-1] == np.repeat(left[begins[:-1]], np.diff(begins))
+    return reached
+
+
 def _as_lists(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Ints]:
     grades = _as_relevance(relevance)
     return grades, as_offsets(offsets, len(grades))
@@ -248,7 +307,7 @@ def _check_eta(eta: float) -> None:
         raise BadInput(f"eta must be 0 or more. Got {eta!r}.")
 
 
-def _check_shares(model: PositionBased | TrustBias | Cascade, *names: str) -> None:
+def _check_shares(model: PositionBased | TrustBias | Cascade | DynamicBayesian, *names: str) -> None:
     given = {field.name: getattr(model, field.name) for field in fields(model)}
     for name in names:
         if not 0.0 <= given[name] <= 1.0:

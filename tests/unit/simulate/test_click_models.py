@@ -12,6 +12,7 @@ from placings.simulate.click_models import (
     CLICK_MODELS,
     Cascade,
     ClickModel,
+    DynamicBayesian,
     PositionBased,
     TrustBias,
     find_click_model,
@@ -54,6 +55,24 @@ def test_a_cascade_ends_at_a_click_and_at_the_end_of_patience() -> None:
 def test_a_reader_who_goes_on_after_a_click_may_click_again() -> None:
     model = Cascade(patience=1.0, again=0.6, certainty=1.0, noise=0.0)
     assert count_clicks(model, [1.0, 1.0, 1.0]) == pytest.approx([1.0, 0.6, 0.36], abs=0.01)
+
+
+def test_readers_of_a_dynamic_bayesian_network_go_on_until_a_click_has_satisfied_them() -> None:
+    model = DynamicBayesian(patience=0.8, satisfaction=0.5, certainty=1.0, noise=0.0)
+    shown = [1.0, 0.0, 0.6, 1.0]
+    second = 0.8 * (1 - 1.0 * 0.5 * 1.0)  # patient, and not satisfied by the click on the first
+    fourth = (
+        second * 0.8 * 0.8 * (1 - 0.6 * 0.5 * 0.6)
+    )  # nothing to click at 2; at 3 attraction · satisfaction
+    assert model.examination(4, shown) == pytest.approx([1.0, second, second * 0.8, fourth])
+    assert count_clicks(model, shown) == pytest.approx([1.0, 0.0, second * 0.8 * 0.6, fourth], abs=0.01)
+
+
+def test_nobody_reads_on_after_a_click_that_always_satisfies() -> None:
+    model = DynamicBayesian(patience=1.0, satisfaction=1.0, certainty=1.0, noise=0.0)
+    assert count_clicks(model, [1.0, 1.0, 1.0]).tolist() == [1.0, 0.0, 0.0]
+    tireless = DynamicBayesian(patience=1.0, satisfaction=0.0, certainty=1.0, noise=0.0)
+    assert count_clicks(tireless, [1.0, 1.0, 1.0]).tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,6 +137,8 @@ def test_twenty_thousand_lists_take_a_moment(name: str) -> None:
         (lambda: PositionBased(eta=-1.0), "eta must be 0 or more"),
         (lambda: PositionBased(noise=1.5), "noise must lie between 0 and 1"),
         (lambda: Cascade(patience=2.0), "patience must lie between 0 and 1"),
+        (lambda: DynamicBayesian(satisfaction=-0.1), "satisfaction must lie between 0 and 1"),
+        (lambda: DynamicBayesian().examination(3, [1.0]), "a value for each of 3 positions. Got 1"),
         (lambda: TrustBias(certainty=0.1, noise=0.2), "noise must not be above certainty"),
         (lambda: find_click_model(7), "clicks must be a click model"),  # type: ignore[arg-type]
         (lambda: Cascade().examination(3, [1.0]), "for each of 3 positions. Got 1"),

@@ -59,6 +59,7 @@ METRICS = ("clicks", "dcg", "mrr")
 NON_INFERIOR, WORSE, UNDECIDED = "non-inferior", "worse", "undecided"
 LEAST = 30  # people, sessions or searches: below, nothing is decided
 CLIP = 10.0  # of estimator="clipped", where no other is given
+DOUBTED = 1.96  # standard errors from a curve to its bounds
 SOME = 0.05  # of the lists may lack support before estimates that fill them in are refused
 LITTLE = 0.01  # of the items may lack support before a design stops being preferred to a position model
 EFFECTS = (-0.01, 0.0, 0.01, 0.02, 0.05)  # true differences of the power curve
@@ -95,7 +96,8 @@ class KindOutcome:
     """One kind of search, or all: the metric as shown and as it would have been, and the verdict.
 
     `low` and `high` are the interval of the difference, `least` and `most` its one-sided bounds, `error` the
-    standard error, `doubt` what the bounds of a propensity curve took from `least`.
+    standard error, `doubt` how much lower the estimate is at the worse bound of a propensity curve.
+    `high` and `most` are infinite where the estimate is only a lower bound.
     `verdict` is "non-inferior" if `least` is −margin or more, "worse" if `most` is below it, else
     "undecided"; with fewer than 30 clusters always "undecided".
     """
@@ -151,7 +153,7 @@ class WouldHave(Shown):
         told = (
             f"{self.metric} would have been {format_mean(found.candidate)} where {format_mean(found.shown)} "
             f"was seen ({format_difference(found.difference)} "
-            f"{format_interval(found.low, found.high, signed=True)})"
+            f"{_format_ends(found)})"
         )
         bound = f"with {self.level:.0%} the difference is at least {format_difference(found.least)}"
         margin = f"−{self.margin:g}"
@@ -178,25 +180,27 @@ class WouldHave(Shown):
     # -- what the log could have told --------------------------------------------------------------------
 
     def find_power(self, effect: float, times: float = 1.0) -> float:
-        """The probability that a candidate of this true difference passes overall, on a log `times` as long.
+        """The probability that a candidate of this true difference passes, on a log `times` as long.
 
-        With the standard error s of this log, `P(T > t − (effect + margin − x) / (s/√times))`, T Student's t;
-        x is by how much more than t·s the bound lies below the estimate: for skewness and rare large weights,
-        which falls with the log's length, and for the doubt of the curve, which does not.
+        The estimate is taken to be normal about `effect`, with the standard error of this log over √times; the
+        bound lies below it by what it did here, of which the part for rare large weights falls with the
+        log's length and the rest with its root. A curve is taken to be estimated anew from as long a log.
         """
-        from scipy.special import stdtr, stdtrit
+        from scipy.special import ndtr, stdtrit
 
         found = self.overall
         if found.clusters * times < LEAST or math.isnan(found.least):
             return 0.0
-        freedom = found.clusters * times - 1.0
-        usual = found.difference - float(stdtrit(found.clusters - 1.0, self.level)) * found.error
-        extra = max(0.0, usual - found.doubt - found.least) / times + found.doubt
-        room = effect + self.margin - extra
-        if found.error == 0.0:
+        root = math.sqrt(times)
+        usual = float(stdtrit(found.clusters - 1.0, self.level)) * found.error
+        rare = max(0.0, math.sqrt(max((found.difference - found.least) ** 2 - found.doubt**2, 0.0)) - usual)
+        t = float(stdtrit(found.clusters * times - 1.0, self.level))
+        below = math.hypot(t * found.error / root + rare / times, found.doubt / root)
+        spread = math.hypot(found.error, found.doubt / DOUBTED) / root
+        room = effect + self.margin - below
+        if spread == 0.0:
             return 1.0 if room >= 0.0 else 0.0
-        t = float(stdtrit(freedom, self.level))
-        return float(stdtr(freedom, room * math.sqrt(times) / found.error - t))
+        return float(ndtr(room / spread))
 
     def find_needed(self, effect: float = GOAL, chance: float = CHANCE) -> float:
         """How many searches a log needs for a candidate truly `effect` better to pass with this
@@ -244,7 +248,7 @@ class WouldHave(Shown):
                 Cell(each.kind), Cell(f"{each.searches:,}"), Cell(f"{each.clusters:,}"),
                 Cell(format_mean(each.shown)), Cell(format_mean(each.candidate)),
                 Cell(format_difference(each.difference)),
-                Cell(format_interval(each.low, each.high, signed=True)),
+                Cell(_format_ends(each)),
                 Cell(format_difference(each.least)), Cell(each.verdict),
             )
             for each in (self.overall, *self.kinds)
@@ -315,8 +319,8 @@ def would_have(
 
     Intervals are over people (`user_id`, else `session_id`, else searches). Non-inferior: the one-sided lower
     bound of the difference, of `level`, is −`margin` or more. `by` names the kinds of searches, which are
-    judged one by one; None takes length × location. With a curve that has bounds, each bound of the
-    difference is the worst of three curves.
+    judged one by one; None takes length × location. With a curve that has bounds, what the estimate
+    changes at them is added to the interval, as the root of the sum of squares.
 
     >>> rows = {"search_id": np.repeat(np.arange(60), 2), "item_id": ["a", "b"] * 60, "position": [1, 2] * 60,
     ...         "label": [0, 1, 0, 0] * 30}  # people click the second, where they look half as often
@@ -351,7 +355,13 @@ def would_have(
         values, support, reach = _estimate_by_lists(lists, measure, chosen, clip, shown)
         model = " and, where support lacks, the mean of other lists" if chosen == "doubly-robust" else ""
         rests_on = f"randomisation of whole lists{model}"
-    judged = _Judged(shown, values, lists.clusters, margin, level, reach)
+    too_low = _is_too_low(chosen, support, clip)
+    if too_low:
+        notes.append(
+            "What has no support, or is clipped, counts as unclicked: the estimate is a lower bound, and there "
+            "is no upper one. The probabilities to pass are those of a candidate that has full support."
+        )
+    judged = _Judged(shown, values, lists.clusters, margin, level, reach, too_low)
     everything = np.ones(len(shown), dtype=np.bool_)
     kinds = [] if lists.kinds is None else sorted(set(lists.kinds.tolist()))
     outcomes = tuple(judged.judge(kind, lists.kinds == kind) for kind in kinds)
@@ -504,14 +514,17 @@ def _estimate_by_looks(
             ratio = np.minimum(after / before, clip or math.inf)
             weights = ratio[lists.clicks > 0.0]
             moves = np.abs(ratio * worth - measure.find_worth(lists.position))
-        wrong: dict[str, Floats] = {}
-        if looks.mistakes is not None:
-            wrong = {
-                "mistakes": looks.read_at(looks.mistakes, lists.position),
-                "new_mistakes": looks.read_at(looks.mistakes, lists.new_position),
-            }
         found.append(
-            estimate_position_based(lists.clicks, before, after, worth, lists.offsets, clip=clip, **wrong)
+            estimate_position_based(
+                lists.clicks,
+                before,
+                after,
+                worth,
+                lists.offsets,
+                mistakes=looks.read_mistakes(lists.position),
+                new_mistakes=looks.read_mistakes(lists.new_position),
+                clip=clip,
+            )
         )
     support = _describe_support(lists, measure, weights, "clicks", math.nan, False, 0)
     return found, support, HALF * float(moves.max(initial=0.0))
@@ -594,6 +607,15 @@ def _describe_support(
     )  # fmt: skip
 
 
+def _is_too_low(chosen: str, support: LogSupport, clip: float | None) -> bool:
+    """Whether an estimate leaves something out that could only have added to it."""
+    if clip is not None or chosen == "clipped":
+        return True
+    if chosen not in (ITEM_POSITION, "ips") or math.isnan(support.without):
+        return False
+    return support.without > (LITTLE if support.guessed else 0.0)
+
+
 # -- verdicts ----------------------------------------------------------------------------------------------
 
 
@@ -607,6 +629,7 @@ class _Judged:
     margin: float
     level: float
     reach: float
+    too_low: bool  # the estimate is a lower bound: nothing can be shown worse by it
 
     def judge(self, kind: str, chosen: Bools) -> KindOutcome:
         """The verdict on some of the lists."""
@@ -618,11 +641,15 @@ class _Judged:
         main = found[0]
         known = chosen & ~np.isnan(self.values[0])
         shown = float(self.shown[known].mean()) if known.any() else math.nan
-        least, most = min(each.least for each in found), max(each.most for each in found)
+        down = max(main.mean - each.mean for each in found)  # 0 or more: the main curve is one of them
+        up = math.inf if self.too_low else max(each.mean - main.mean for each in found)
+        least = main.mean - math.hypot(main.mean - main.least, down)
+        most = main.mean + math.hypot(main.most - main.mean, up)
         return KindOutcome(
             kind, main.units, main.clusters, shown, shown + main.mean, main.mean,
-            min(each.low for each in found), max(each.high for each in found), least, most, main.error,
-            main.least - least, self._decide(main, least, most),
+            main.mean - math.hypot(main.mean - main.low, down),
+            main.mean + math.hypot(main.high - main.mean, up), least, most, main.error, down,
+            self._decide(main, least, most),
         )  # fmt: skip
 
     def _decide(self, main: MeanBounds, least: float, most: float) -> str:
@@ -659,6 +686,8 @@ def _list_look_notes(lists: LoggedLists, looks: Looks) -> list[str]:
         notes.append(
             f"{beyond:,} clicks lie below rank {looks.ranks[-1]}, the curve's last; they have its value."
         )
+    if looks.misfit is not None:
+        notes.append(f"CLICKS CONTRADICT THE MODEL, so the estimate may be off by any amount: {looks.misfit}")
     if looks.low is None:
         notes.append("The curve is taken as exact; its own doubt is not in the intervals.")
     return notes
@@ -674,6 +703,13 @@ def _check_settings(estimator: str, clip: float | None, margin: float, level: fl
     check_share("level", level)
     if level < 0.5:
         raise BadInput(f"level must be 0.5 or more, such as 0.95. Got {level!r}.")
+
+
+def _format_ends(found: KindOutcome) -> str:
+    """The interval; without an upper end where the estimate is a lower bound."""
+    if math.isinf(found.high):
+        return f"[{format_difference(found.low)}, …]"
+    return format_interval(found.low, found.high, signed=True)
 
 
 def _say_most(found: KindOutcome, level: float) -> str:

@@ -298,7 +298,10 @@ def _find_new_probability(
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """The probability of a look at each rank, with its bounds, and the mistakes of an affine model."""
+    """The probability of a look at each rank, with its bounds, and the mistakes of an affine model.
+
+    `misfit` is the sentence that says that clicks contradict a position model, where they do.
+    """
 
     ranks: Ints
     values: Floats
@@ -306,6 +309,7 @@ class Looks:
     high: Floats | None = None
     mistakes: Floats | None = None
     rests_on: str = "a position model"
+    misfit: str | None = None
 
     def list_curves(self) -> list[Floats]:
         """The curve, and its bounds where they are known; each divided by its largest value."""
@@ -313,8 +317,14 @@ class Looks:
         return [each / each.max() for each in found]
 
     def read_at(self, curve: Floats, position: Floats) -> Floats:
-        """A curve's values at positions; between ranks on a line, beyond the last one its value."""
-        return np.interp(position, self.ranks.astype(np.float64), curve)
+        """A curve's values at positions; between ranks on a line of logarithms, beyond the last its value."""
+        return np.exp(np.interp(position, self.ranks.astype(np.float64), np.log(curve)))
+
+    def read_mistakes(self, position: Floats) -> Floats | None:
+        """An affine model's mistakes at positions; None where there are none."""
+        if self.mistakes is None:
+            return None
+        return np.interp(position, self.ranks.astype(np.float64), self.mistakes)
 
     def count_beyond(self, position: Floats) -> int:
         """How many positions lie below the last rank that is known."""
@@ -361,9 +371,10 @@ def _read_state(state: Mapping[str, Any]) -> Looks:
     trust = state.get("trust")
     mistakes = None if trust is None else np.asarray(trust["beta"], dtype=np.float64)
     rests_on = str(state.get("rests_on", "a position model"))
-    return _check_looks(
-        Looks(np.asarray(state["ranks"], dtype=np.int64), values, low, high, mistakes, rests_on)
-    )
+    misfit = state.get("misfit")
+    told = str(misfit["sentence"]) if misfit and misfit.get("flagged") else None
+    ranks = np.asarray(state["ranks"], dtype=np.int64)
+    return _check_looks(Looks(ranks, values, low, high, mistakes, rests_on, told))
 
 
 def _read_column(rows: pd.DataFrame, name: str, position: Floats) -> Looks:

@@ -100,9 +100,12 @@ def test_the_doubt_of_a_curve_widens_the_interval_and_never_the_estimate() -> No
     found = pg.would_have(reverse(log), log, propensity=state)
     assert found.overall.difference == sure.overall.difference
     # with p_2 = 0.8 a click at 2 becomes 1/0.8 at 1: the difference is 0.5 · 0.25, not 0.5 · 1
-    assert found.overall.least < 0.125 < sure.overall.least
-    assert found.overall.doubt == pytest.approx(sure.overall.least - found.overall.least)
-    assert found.overall.high > sure.overall.high
+    assert found.overall.doubt == pytest.approx(0.5 - 0.125)
+    usual = sure.overall.difference - sure.overall.least
+    assert found.overall.least == pytest.approx(0.5 - math.hypot(usual, 0.375))
+    # and with p_2 = 0.4 it becomes 1/0.4: 0.5 · 1.5
+    above = sure.overall.high - sure.overall.difference
+    assert found.overall.high == pytest.approx(0.5 + math.hypot(above, 0.25))
 
 
 def test_trust_takes_mistaken_clicks_out_before_it_moves_them() -> None:
@@ -166,6 +169,9 @@ def test_items_that_could_not_have_stood_there_are_counted_and_count_as_unclicke
     assert found.support.without == pytest.approx(2 / 3)  # b stays at 2
     assert found.overall.candidate < 0.4  # c at 1 would have had 0.4 alone
     assert any("66.7% of the items" in line and "too low" in line for line in found.say_support())
+    # a lower bound cannot show that something is worse
+    assert (found.overall.verdict, found.overall.high) == ("undecided", math.inf)
+    assert ", …]" in found.sentence
     by_looks = pg.would_have(scores, log, propensity=[1.0, 1 / 2, 1 / 3])
     assert by_looks.estimator == "position-based"  # a design without support is not preferred to a model
     assert by_looks.overall.candidate == pytest.approx(0.4 + 0.1 / 2 + 0.1 / 3, abs=0.08)
@@ -197,6 +203,24 @@ def test_estimates_that_fill_in_what_has_no_support_are_refused_where_it_is_much
         with pytest.raises(BadInput, match="more than 5 % are such. Use ips"):
             pg.would_have(scores, log, estimator=estimator)
     assert pg.would_have(scores, log, estimator="ips").overall.candidate == 0.0
+
+
+def test_clipping_lowers_the_estimate_and_takes_its_upper_end() -> None:
+    log = make_swaps()
+    scores = log["item_id"].map({"a": 3.0, "b": 1.0, "c": 2.0}).to_numpy()
+    free, clipped = (pg.would_have(scores, log, clip=clip) for clip in (None, 2.0))
+    assert clipped.support.largest == 2.0 < free.support.largest
+    assert clipped.overall.candidate < free.overall.candidate
+    assert (clipped.overall.high, clipped.overall.verdict) == (math.inf, "undecided")
+
+
+def test_a_curve_that_clicks_contradict_says_so() -> None:
+    log = make_log()
+    state = {"ranks": [1, 2], "values": HALF_LOOKS, "misfit": {"flagged": True, "sentence": "Clicks differ."}}
+    assert any("CONTRADICT" in note and "Clicks differ." in note
+               for note in pg.would_have(reverse(log), log, propensity=state).notes)  # fmt: skip
+    state["misfit"]["flagged"] = False  # type: ignore[index]
+    assert not any("CONTRADICT" in note for note in pg.would_have(reverse(log), log, propensity=state).notes)
 
 
 def test_lists_whose_probability_is_not_known_are_left_out_and_counted() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 import placings as pg
+from placings.features import Number
 from placings.simulate import PositionBased
 
 # 1. A log.
@@ -68,10 +69,11 @@ print(curve)
 
 # 3. A candidate, learned from last week.
 
-candidate = pg.Reranker(features="shop", ranker="ridge", guard=False).fit(last_week)
+features = pg.FeatureSet([Number("price"), Number("quality")])
+candidate = pg.Reranker(features=features, ranker="ridge", guard=False).fit(last_week)
 
-# 4. What would it have earned this week? It was shown to nobody. Swaps reach one place up or down, and the candidate
-# moves items farther, so the curve is needed: the estimate rests on a position model.
+# 4. What would it have earned this week? It was shown to nobody. Swaps reach one place up or down, and the
+# candidate moves items farther, so the curve is needed: the estimate rests on a position model.
 
 found = pg.would_have(candidate, this_week, metric="dcg@8", propensity=curve, by="platform")
 print(found.table())
@@ -84,7 +86,8 @@ bad = pg.would_have(
 )
 print(bad.sentence)
 
-# 6. What the same log says without a curve: only what swaps could have shown counts, the rest counts as unclicked.
+# 6. What the same log says without a curve: only what swaps could have shown counts; the rest counts as
+# unclicked, so the estimate is a lower bound.
 
 alone = pg.would_have(candidate, this_week, metric="dcg@8", by=[])
 print("\n".join(alone.say_support()))
@@ -93,16 +96,11 @@ print(alone.sentence)
 # The truth, which only a simulation knows: both orders of this week, with what people would do.
 
 rows = this_week.rows
-looks = people.propensity(ITEMS)[rows["position"] - 1] / people.certainty
 appeal = 0.01 + 0.49 * np.clip(1.2 * rows["quality"] - 0.3, 0.0, 1.0)
-rank = (
-    rows.assign(score=candidate.score(this_week))
-    .groupby("search_id")["score"]
-    .rank(ascending=False)
-    .to_numpy()
-)
-value = {place: people.examination(ITEMS)[place - 1] / np.log2(1 + place) for place in range(1, ITEMS + 1)}
-truth = (
-    appeal * (pd.Series(rank).map(value).to_numpy() - rows["position"].map(value).to_numpy())
-).sum() / SESSIONS
+value = people.examination(ITEMS) / np.log2(
+    1 + np.arange(1, ITEMS + 1)
+)  # of a click's place, times the looks
+scores = pd.Series(candidate.score(this_week)).groupby(rows["search_id"])
+places = scores.rank(ascending=False, method="first").astype(int)
+truth = (appeal * (value[places - 1] - value[rows["position"] - 1])).sum() / SESSIONS
 print(f"The true difference: {truth:+.4f}")

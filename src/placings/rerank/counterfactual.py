@@ -175,15 +175,15 @@ class WouldHave(Shown):
         need = self.find_needed()
         if math.isinf(need):
             return "No length of log would do with this curve and this candidate."
-        return f"A candidate truly {GOAL:+g} better passes in {CHANCE:.0%} of logs of {need:,.0f} searches."
+        return f"A candidate truly {GOAL:+g} passes in {CHANCE:.0%} of logs of {_round(need)} searches."
 
     # -- what the log could have told --------------------------------------------------------------------
 
     def find_power(self, effect: float, times: float = 1.0) -> float:
         """The probability that a candidate of this true difference passes, on a log `times` as long.
 
-        The estimate is taken to be normal about `effect`, with the standard error of this log over √times; the
-        bound lies below it by what it did here, of which the part for rare large weights falls with the
+        The estimate is taken to be normal about `effect`, with the standard error of this log over √times.
+        The bound lies below it by what it did here, of which the part for rare large weights falls with the
         log's length and the rest with its root. A curve is taken to be estimated anew from as long a log.
         """
         from scipy.special import ndtr, stdtrit
@@ -272,7 +272,7 @@ class WouldHave(Shown):
             for times in TIMES
         )
         need = self.find_needed()
-        told = "at no length of log" if math.isinf(need) else f"at about {need:,.0f} searches"
+        told = "at no length of log" if math.isinf(need) else f"at about {_round(need)} searches"
         return Grid(header, rows, (f"{CHANCE:.0%} for a candidate truly {GOAL:+g}: {told}.",))
 
     def to_dict(self) -> dict[str, Any]:
@@ -358,8 +358,8 @@ def would_have(
     too_low = _is_too_low(chosen, support, clip)
     if too_low:
         notes.append(
-            "What has no support, or is clipped, counts as unclicked: the estimate is a lower bound, and there "
-            "is no upper one. The probabilities to pass are those of a candidate that has full support."
+            "What has no support, or is clipped, counts as unclicked: the estimate is a lower bound, and "
+            "there is no upper one. The probabilities to pass are those of a candidate that has full support."
         )
     judged = _Judged(shown, values, lists.clusters, margin, level, reach, too_low)
     everything = np.ones(len(shown), dtype=np.bool_)
@@ -703,6 +703,12 @@ def _check_settings(estimator: str, clip: float | None, margin: float, level: fl
     check_share("level", level)
     if level < 0.5:
         raise BadInput(f"level must be 0.5 or more, such as 0.95. Got {level!r}.")
+
+
+def _round(number: float) -> str:
+    """Two digits: more would say more than is known."""
+    digits = max(0, math.floor(math.log10(max(number, 1.0))) - 1)
+    return f"{round(number, -digits):,.0f}"
 
 
 def _format_ends(found: KindOutcome) -> str:

@@ -254,7 +254,7 @@ def bound_mean(
 
     >>> found = bound_mean([1.0, 0.0, 1.0, 0.0])  # without skewness it is that of `estimate_mean`
     >>> found.mean, round(found.high, 4), round(found.least, 4)  # 0.5 + 3.1824 · s; 0.5 − 2.3534 · s
-    (0.5, 1.4187, -0.1793)
+    (0.5, 1.4187, -0.1794)
 
     Hall, On the removal of skewness by transformation, JRSS B 1992. Cameron and Miller, A practitioner's
     guide to cluster-robust inference, 2015. Agresti and Coull, Approximate is better than "exact" for

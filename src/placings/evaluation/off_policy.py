@@ -274,7 +274,7 @@ def bound_mean(
     if count < LEAST_CLUSTERS:
         return MeanBounds(mean, math.nan, math.nan, math.nan, math.nan, math.nan, len(kept), count)
     scale = count / len(kept)  # a residual's sum as a change of the mean, times C
-    away: Floats = np.bincount(codes, weights=kept - mean, minlength=count) * scale
+    away = np.bincount(codes, weights=kept - mean, minlength=count).astype(np.float64) * scale
     spread = float(np.sqrt((away * away).sum() / (count - 1)))
     if spread <= 1e-13 * max(float(np.abs(kept).max()), 1e-300):
         spread, away = 0.0, np.zeros(count)

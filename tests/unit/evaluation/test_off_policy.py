@@ -183,3 +183,26 @@ def test_unknown_values_are_left_out_with_their_people() -> None:
 def test_effective_size_is_kishs() -> None:
     assert measure_effective_size([2.0, 2.0]) == 2.0
     assert measure_effective_size([3.0, 1.0]) == pytest.approx(16.0 / 10.0)
+
+
+def test_ten_units_without_a_large_value_do_not_exclude_one() -> None:
+    found = bound_mean(np.zeros(10), reach=2.0)
+    shift = 1.5 * 2.0 / 11.5  # one and a half units at 2 among 11.5
+    spread = np.sqrt((1.5 * 2.0**2 - 11.5 * shift**2) / 10.5 / 11.5)
+    assert found.high == pytest.approx(shift + 2.2621571628 * spread)  # t of 0.975 with 9 degrees of freedom
+    assert found.low == pytest.approx(-found.high)
+    assert found.error == 0.0
+
+
+def test_what_a_reach_costs_is_gone_in_a_long_log() -> None:
+    values = np.tile([0.0, 0.0, 1.0, 0.0, -1.0], 4000)
+    usual, wide = bound_mean(values), bound_mean(values, reach=2.0)
+    assert usual.high < wide.high < 1.05 * usual.high
+    few = bound_mean(values[:50]), bound_mean(values[:50], reach=2.0)
+    assert few[1].high > 1.3 * few[0].high
+
+
+@pytest.mark.parametrize("reach", [-1.0, np.nan, np.inf])
+def test_a_reach_must_be_finite_and_not_negative(reach: float) -> None:
+    with pytest.raises(BadInput, match="reach must be a finite number of 0 or more"):
+        bound_mean([1.0, 2.0], reach=reach)

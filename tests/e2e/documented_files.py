@@ -43,6 +43,7 @@ def make_files(folder: Path) -> None:
     write_places(folder)
     write_imports(folder)
     write_served(folder / "serve-data")
+    write_swapped(folder / "served_rows.parquet")
 
 
 def write_served(folder: Path) -> None:
@@ -60,6 +61,32 @@ def write_served(folder: Path) -> None:
             if number % 3:
                 click = {"item_id": "b", "action": "click"}
                 store.add([Event(f"event-{number}", search, click, start + number + 5, user)])
+
+
+def write_swapped(path: Path) -> None:
+    """Joined rows of a service that explores: lists of three, in half of which two neighbours are swapped."""
+    rng = np.random.default_rng(0)
+    lists = []
+    for number in range(600):
+        items, chance, upper = (
+            ["a", "b", "c"],
+            [0.75, 0.5, 0.75],
+            int(rng.integers(1, 3) * rng.integers(0, 2)),
+        )
+        if upper:
+            items[upper - 1], items[upper] = items[upper], items[upper - 1]
+            chance[upper - 1] = chance[upper] = 0.25
+        clicked = rng.random(3) < np.array([0.6, 0.3, 0.2])
+        lists.append(
+            pd.DataFrame(
+                {
+                    "search_id": f"search-{number}", "session_id": f"session-{number}", "query": "karlsruhe",
+                    "item_id": items, "position": [1, 2, 3], "label": clicked.astype(float),
+                    "shown_probability": chance, "swapped": upper,
+                }
+            )
+        )  # fmt: skip
+    pd.concat(lists, ignore_index=True).to_parquet(path)
 
 
 def draw(queries: int, features: int, seed: int) -> pg.RankingData:

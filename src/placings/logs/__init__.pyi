@@ -45,10 +45,8 @@ from .json_lines import is_json_lines as is_json_lines
 from .log_files import Form as Form
 from .log_files import nest_results as nest_results
 from .log_files import write_log_tables as write_log_tables
-from .propensities import PROPENSITY_METHODS as PROPENSITY_METHODS
-from .propensities import PropensityCurve as PropensityCurve
 from .propensities import estimate_propensity as estimate_propensity
-from .propensities import say_ranks as say_ranks
+from .propensity_curves import PropensityCurve as PropensityCurve
 from .schema import ITEM_ID as ITEM_ID
 from .schema import LABEL as LABEL
 from .schema import MADE as MADE

@@ -28,11 +28,12 @@ from placings.core import (
     render_grid,
 )
 from placings.logs.harvesting import Comparisons, CurveFit, compare_rankers, compare_swaps, fit_curve
-from placings.logs.showings import Showings, number_together, rate_wishes, read_showings, sum_by
+from placings.logs.showings import Showings, number_together, rate_items, read_showings, sum_by
 
 if TYPE_CHECKING:
+    from placings.data import Table
     from placings.logs.click_log import ClickLog
-    from placings.logs.propensities import PropensityCurve
+    from placings.logs.propensity_curves import PropensityCurve
 
 ALARM = 0.01  # a model that fits is flagged in a hundredth of the logs
 LEAST = 20  # clusters with a click on each side of a split
@@ -126,7 +127,7 @@ class Misfit(Shown):
         )
 
 
-def check_clicks(log: ClickLog, curve: PropensityCurve) -> Misfit:
+def check_clicks(log: ClickLog | Table, curve: PropensityCurve) -> Misfit:
     """Whether the clicks of a log contradict the position-based model behind a curve.
 
     The popularity of an item is its click rate with *other* people, given the curve, so that splitting by it
@@ -151,7 +152,7 @@ def check_clicks(log: ClickLog, curve: PropensityCurve) -> Misfit:
 def find_misfit(shown: Showings, method: str, curve: PropensityCurve) -> Misfit:
     """`check_clicks` of showings that were read."""
     looks = curve.at(shown.rank)
-    rates = rate_wishes(shown, looks)
+    rates = rate_items(shown, looks)
     swaps = method == "swaps" or (method == "trust" and shown.base is not None)
     if swaps:
         comparisons = compare_swaps(shown)
@@ -163,7 +164,7 @@ def find_misfit(shown: Showings, method: str, curve: PropensityCurve) -> Misfit:
         ]
     else:
         adjacent = method != "all-pairs"
-        comparisons = compare_rankers(shown.wish, shown.rank, adjacent=adjacent, only=shown.clicked)
+        comparisons = compare_rankers(shown.same, shown.rank, adjacent=adjacent, only=shown.clicked)
         own, restrict = rates[comparisons.row], partial(_compare_some, shown, rates, adjacent=adjacent)
         splits = [_split_curve(OWN, shown, comparisons, own, restrict), _compare_above(shown, rates)]
     adjusted = adjust_holm([each.p for each in splits])
@@ -215,7 +216,7 @@ def _compare_some(
 ) -> Comparisons:
     """Rankers compared anew on the rows of a half: both sides must hold the same items among these."""
     rows = np.flatnonzero((rates > border) == above)
-    found = compare_rankers(shown.wish[rows], shown.rank[rows], adjacent=adjacent, only=shown.clicked[rows])
+    found = compare_rankers(shown.same[rows], shown.rank[rows], adjacent=adjacent, only=shown.clicked[rows])
     return replace(found, row=rows[found.row])
 
 
@@ -263,7 +264,7 @@ def _compare_above(shown: Showings, rates: Floats) -> PopularitySplit:
     usable = place > 0
     if not usable.any():
         return _give_up(ABOVE)
-    key = number_together([shown.wish, shown.rank])
+    key = number_together([shown.same, shown.rank])
     # popular is more than is usual above this very item at this very rank
     seen = np.maximum(sum_by(key, usable), 1.0)
     usual = (sum_by(key, np.where(usable, above, 0.0)) / seen)[key]

@@ -6,7 +6,7 @@ at k′ have `E[A] / E[B] = p_k / p_k′`. Where the weights come from is the de
 
 - a swap of neighbours with a known probability: each click counts 1/probability;
 - different rankers: of an item shown n times at k and n′ times at k′, a click at k counts n′/(n + n′) and one
-  at k′ counts n/(n + n′), the weights of Mantel and Haenszel, so that both sides hold the same items.
+  at k′ counts n/(n + n′), the weights of Mantel and Haenszel, so that both sides curvature the same items.
 
 A curve is the maximum of `Σ A·log(p_k/(p_k + p_k′)) + B·log(p_k′/(p_k + p_k′))` over all pairs that were
 compared: with neighbours only, the product of their ratios. Clicks are few, so each side has half a click
@@ -37,8 +37,8 @@ class Comparisons:
     A cell is one direction of one comparison: shown at `here` and compared with `there`; swaps have two of
     each, of items that stood at their own rank and of those that were moved. `row`, `cell` and `weight`
     are `[votes]`, one for each showing that takes part in a comparison; `here` and `there` are `[cells]`.
-    `plain` `[cells]` is what a showing weighs there, `tells` says
-    whether clicks there tie two ranks together: of swaps, those on items that were moved.
+    `plain` `[cells]` is what a showing weighs there, and `tells` whether clicks there tie two ranks together:
+    of swaps, those on items that were moved.
     """
 
     row: Ints
@@ -52,11 +52,11 @@ class Comparisons:
 
 @dataclass(frozen=True, eq=False)
 class CurveFit:
-    """log(p_k/p_1) of the ranks that hang together with rank 1, and how uncertain each is.
+    """log(p_k/p_1) of the ranks that comparisons tie to rank 1, and how uncertain each is.
 
     `influence` is `[clusters, ranks]`: what each cluster with a click moves; `extra` `[ranks, ranks]` is the
-    variance of the half clicks that were added. `refused` are ranks that were shown but hang together with
-    rank 1 by no comparison.
+    variance of the half clicks that were added. `refused` are ranks that were shown and that no comparison
+    with a click ties to rank 1.
     """
 
     ranks: Ints
@@ -103,22 +103,23 @@ def compare_swaps(shown: Showings) -> Comparisons:
     return replace(found, tells=moved_cells)
 
 
-def compare_rankers(wish: Ints, rank: Ints, *, adjacent: bool, only: Bools | None = None) -> Comparisons:
-    """Showings of wishes that stood at two ranks, with the weights of Mantel and Haenszel; see the module.
+def compare_rankers(same: Ints, rank: Ints, *, adjacent: bool, only: Bools | None = None) -> Comparisons:
+    """Showings of the same search and item at two ranks, with the weights of Mantel and Haenszel.
 
-    All arrays are `[rows]`. `only` are the rows that get a vote, such as those with a click; all are counted.
+    See the module. `same` numbers search and item together. All arrays are `[rows]`. `only` are the rows that
+    get a vote, such as those with a click; all are counted.
     """
     width = int(rank.max(initial=0)) + 1
-    keys, found, times = np.unique(wish * width + rank, return_inverse=True, return_counts=True)
-    of_wish, of_rank = keys // width, keys % width
-    starts = np.flatnonzero(np.concatenate([[True], of_wish[1:] != of_wish[:-1]]))
+    keys, found, times = np.unique(same * width + rank, return_inverse=True, return_counts=True)
+    of_same, of_rank = keys // width, keys % width
+    starts = np.flatnonzero(np.concatenate([[True], of_same[1:] != of_same[:-1]]))
     sizes = np.diff(np.concatenate([starts, [len(keys)]]))
     several = np.repeat(sizes, sizes) > 1
     one, other = _meet(np.flatnonzero(several), starts, sizes, of_rank, adjacent)
     weight = times[other] / (times[one] + times[other])
     pairs = _gather(one, of_rank[one], of_rank[other], np.zeros(len(one), dtype=np.int64), weight)
     shown, squares = (sum_by(pairs.cell, times[one] * weight**power, len(pairs.here)) for power in (1, 2))
-    # a showing has as many votes as its wish has other ranks
+    # a showing has as many votes as its item has other ranks
     votes = np.bincount(one, minlength=len(keys))
     begin = np.cumsum(votes) - votes
     row = np.flatnonzero(votes[found] > 0 if only is None else only & (votes[found] > 0))
@@ -148,15 +149,15 @@ def fit_curve(comparisons: Comparisons, shown: Showings) -> CurveFit:
     if len(kept_ranks) == 1:
         nothing = np.zeros((0, 1))
         return CurveFit(kept_ranks, np.zeros(1), nothing, np.zeros((1, 1)), np.zeros(0, np.int64), refused)
-    ways = np.zeros((len(here), len(kept_ranks)))  # [cells, ranks]: +1 here, −1 there
-    ways[np.flatnonzero(used), place[here[used]]] += 1.0
-    ways[np.flatnonzero(used), place[there[used]]] -= 1.0
-    added = 0.5 * units * _share_halves(ways, pair, totals + units, used)
-    logs, hold, slope = _climb(ways, pair, np.where(used, totals + added, 0.0))
+    signs = np.zeros((len(here), len(kept_ranks)))  # [cells, ranks]: +1 here, −1 there
+    signs[np.flatnonzero(used), place[here[used]]] += 1.0
+    signs[np.flatnonzero(used), place[there[used]]] -= 1.0
+    added = 0.5 * units * _share_halves(signs, pair, totals + units, used)
+    logs, curvature, slope = _climb(signs, pair, np.where(used, totals + added, 0.0))
     clusters, line = np.unique(cluster, return_inverse=True)
-    scores = _sum_scores(line, len(clusters), cell, weight, slope[:, None] * ways)
-    inverse = _invert(hold)
-    pushed = slope[:, None] * ways @ inverse
+    scores = _sum_scores(line, len(clusters), cell, weight, slope[:, None] * signs)
+    inverse = _invert(curvature)
+    pushed = slope[:, None] * signs @ inverse
     extra = (pushed * np.where(used, added * units, 0.0)[:, None]).T @ pushed
     return CurveFit(kept_ranks, logs, scores @ inverse, extra, clusters, refused)
 
@@ -165,7 +166,7 @@ def fit_curve(comparisons: Comparisons, shown: Showings) -> CurveFit:
 
 
 def _meet(chosen: Ints, starts: Ints, sizes: Ints, of_rank: Ints, adjacent: bool) -> tuple[Ints, Ints]:
-    """Each chosen entry of (wish, rank) with every other of its wish, in order of the first."""
+    """Each chosen entry of (item, rank) with every other rank of its item, in order of the first."""
     begin, size = np.repeat(starts, sizes)[chosen], np.repeat(sizes, sizes)[chosen]
     one, other = np.repeat(chosen, size), np.repeat(begin, size) + _count_up(size)
     away = np.abs(of_rank[one] - of_rank[other])
@@ -206,7 +207,7 @@ def _size_units(
 
 
 def _find_connected(here: Ints, there: Ints, edges: Bools) -> Ints:
-    """The ranks that hang together with rank 1, itself included."""
+    """The ranks that are tied to rank 1, itself included."""
     found = {1}
     pairs = {(int(a), int(b)) for a, b in zip(here[edges], there[edges], strict=True)}
     while True:
@@ -216,7 +217,7 @@ def _find_connected(here: Ints, there: Ints, edges: Bools) -> Ints:
         found |= more
 
 
-def _share_halves(ways: Floats, pair: Ints, weights: Floats, used: Bools) -> Floats:
+def _share_halves(signs: Floats, pair: Ints, weights: Floats, used: Bools) -> Floats:
     """How much of half a click each cell gets: 1 where its pair alone ties two parts of the graph together.
 
     That is the leverage of the pair (weight times effective resistance), shared by its cells of a direction;
@@ -226,29 +227,29 @@ def _share_halves(ways: Floats, pair: Ints, weights: Floats, used: Bools) -> Flo
     of_pair = sum_by(pair, weights)[pair]
     first = np.zeros(int(pair.max()) + 1, dtype=np.int64)
     first[pair] = np.arange(len(pair))
-    laplacian = (ways[first] * sum_by(pair, weights)[:, None]).T @ ways[first]
-    resistance = np.einsum("ij,jk,ik->i", ways, np.linalg.pinv(laplacian, hermitian=True), ways)
+    laplacian = (signs[first] * sum_by(pair, weights)[:, None]).T @ signs[first]
+    resistance = np.einsum("ij,jk,ik->i", signs, np.linalg.pinv(laplacian, hermitian=True), signs)
     kinds = np.maximum(sum_by(pair, used)[pair] / 2.0, 1.0)
     found: Floats = np.where(used, of_pair * resistance / kinds, 0.0)
     return found
 
 
-def _climb(ways: Floats, pair: Ints, totals: Floats) -> tuple[Floats, Floats, Floats]:
+def _climb(signs: Floats, pair: Ints, totals: Floats) -> tuple[Floats, Floats, Floats]:
     """The logs `[ranks]` (that of rank 1 is 0), the curvature `[ranks, ranks]` and each cell's slope."""
-    logs = np.zeros(ways.shape[1])
+    logs = np.zeros(signs.shape[1])
     of_pair = sum_by(pair, totals)[pair]
     for _ in range(STEPS):
-        slope = 1.0 / (1.0 + np.exp(np.clip(ways @ logs, -500.0, 500.0)))  # 1 − p_here/(p_here + p_there)
-        score = (totals * slope) @ ways
+        slope = 1.0 / (1.0 + np.exp(np.clip(signs @ logs, -500.0, 500.0)))  # 1 − p_here/(p_here + p_there)
+        score = (totals * slope) @ signs
         # each pair has cells in both directions: half of it in each
         bend = 0.5 * of_pair * slope * (1.0 - slope) / _count_directions(pair)
-        hold = (ways * bend[:, None]).T @ ways
-        step = _invert(hold) @ score
+        curvature = (signs * bend[:, None]).T @ signs
+        step = _invert(curvature) @ score
         largest = float(np.abs(step).max())
         logs = logs + step * min(1.0, 2.0 / max(largest, 1e-300))  # far steps overshoot
         if largest < STILL:
             break
-    return logs, hold, slope
+    return logs, curvature, slope
 
 
 def _count_directions(pair: Ints) -> Floats:
@@ -256,10 +257,10 @@ def _count_directions(pair: Ints) -> Floats:
     return sum_by(pair, np.ones(len(pair)))[pair] / 2.0
 
 
-def _invert(hold: Floats) -> Floats:
+def _invert(curvature: Floats) -> Floats:
     """The inverse with rank 1 held still: its line and column are 0."""
-    found = np.zeros_like(hold)
-    found[1:, 1:] = np.linalg.inv(hold[1:, 1:] + 1e-12 * np.eye(len(hold) - 1))
+    found = np.zeros_like(curvature)
+    found[1:, 1:] = np.linalg.inv(curvature[1:, 1:] + 1e-12 * np.eye(len(curvature) - 1))
     return found
 
 

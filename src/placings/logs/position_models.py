@@ -62,9 +62,9 @@ def fit_position_model(
     else:
         start[:ranks] = usual
     found = minimize(model.lose, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "maxfun": 600})
-    hold, pushes = model.spread(found.x, cluster)
+    information, pushes = model.spread(found.x, cluster)
     logs, turn = model.read_curve(found.x)
-    inverse = np.linalg.pinv(hold, hermitian=True)
+    inverse = np.linalg.pinv(information, hermitian=True)
     count = len(pushes)
     influence = pushes @ inverse @ turn.T
     return PositionFit(logs, count / max(count - 1, 1) * (influence.T @ influence), count)
@@ -119,18 +119,18 @@ class _Product:
     def spread(self, beta: Floats, cluster: Ints) -> tuple[Floats, Floats]:
         """The Fisher information with the penalty, and each cluster's score `[clusters, parameters]`."""
         size, count = len(beta), int(cluster.max(initial=-1)) + 1
-        hold, pushes = np.diag(self.pull), np.zeros((count, size))
+        information, pushes = np.diag(self.pull), np.zeros((count, size))
         for start in range(0, len(self.place), BLOCK):
             rows = slice(start, start + BLOCK)
             p, by_rank, by_feature = self.slopes(beta, rows)
             turned = np.zeros((len(p), size))
             turned[np.arange(len(p)), self.place[rows]] = by_rank
             turned[:, self.ranks :] = by_feature
-            hold += (turned / (p * (1.0 - p))[:, None]).T @ turned
+            information += (turned / (p * (1.0 - p))[:, None]).T @ turned
             off = (self.clicked[rows] - p) / (p * (1.0 - p))
             for column in range(size):
                 pushes[:, column] += sum_by(cluster[rows], off * turned[:, column], count)
-        return hold, pushes
+        return information, pushes
 
     def read_curve(self, beta: Floats) -> tuple[Floats, Floats]:
         """log(p_k/p_1) `[ranks]` and its derivatives `[ranks, parameters]`."""

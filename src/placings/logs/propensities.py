@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from placings.core import (
     BadInput,
-    Cell,
     Floats,
-    Grid,
-    Guess,
     Ints,
-    Shown,
     UnknownName,
     check_count,
     check_share,
-    format_interval,
-    format_mean,
     option,
-    render_grid,
 )
 from placings.data import check_seed, say_leak
-from placings.logs.click_diagnostics import Misfit, count_freedom, find_misfit
+from placings.logs.click_diagnostics import count_freedom, find_misfit
 from placings.logs.click_log import ClickLog
 from placings.logs.harvesting import Comparisons, CurveFit, compare_rankers, compare_swaps, fit_curve
 from placings.logs.position_models import fit_position_model
-from placings.logs.schema import POSITION, PROPENSITY, ROWS
+from placings.logs.propensity_curves import PropensityCurve, say_ranks
+from placings.logs.schema import ROWS
 from placings.logs.showings import (
     DEEPEST,
     SHOWN_POSITION,
     SHOWN_PROBABILITY,
     SWAPPED,
     Showings,
-    rate_wishes,
+    rate_items,
     read_showings,
     sum_by,
 )
-from placings.logs.trust_fits import AffineTrust, fit_trust
+from placings.logs.trust_fits import fit_trust
 
 if TYPE_CHECKING:
     from placings.data import Table
@@ -57,173 +48,6 @@ NO_FEATURES = {  # numbers that say where an item stood, or how the list was mad
     "engine_position", SHOWN_POSITION, SHOWN_PROBABILITY, SWAPPED, "swap_probability", "impressions",
     "chain_step", "chain_last", "successful", "is_target", "team", "fallback",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PropensityCurve(Shown):
-    """How often each rank is looked at, relative to rank 1, with intervals.
-
-    `ranks` are whole numbers from 1, `values` the ratios p_k/p_1, `low` and `high` their interval at `level`;
-    all are `[ranks]`. `rests_on` says what carries the numbers: "randomisation", "a position model" or
-    "features only". `trust` holds α and β where method "trust" was asked for (`values` are then α_k), else
-    None. `misfit` says whether the clicks contradict the model. `refused` are ranks of the log that no
-    comparison ties to rank 1. `str(curve)` begins with the line that says all this in words.
-
-    Values may be above 1 where clicks are few; `at` and `add_to` cut them off at 1.
-    """
-
-    ranks: Ints
-    values: Floats
-    low: Floats
-    high: Floats
-    method: str
-    rests_on: str
-    says: str  # the first line
-    searches: int
-    clicks: int  # that were compared
-    by: tuple[str, ...] = ("query",)
-    level: float = 0.95
-    refused: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
-    trust: AffineTrust | None = None
-    misfit: Misfit | None = None
-
-    def at(self, positions: ArrayLike) -> Floats:
-        """The propensity at each position, in (0, 1], in the shape of `positions`.
-
-        Ranks between two estimated ones lie on the line between their logarithms. What is beyond the last
-        one, or has no position, gets the last value; `count_beyond` says how many these are.
-
-        >>> curve = PropensityCurve.from_state({"ranks": [1, 2], "values": [1.0, 0.5], "low": [1.0, 0.4],
-        ...     "high": [1.0, 0.6], "method": "swaps", "rests_on": "randomisation", "says": "", "searches": 9,
-        ...     "clicks": 5})
-        >>> curve.at([1, 2, 7]).tolist(), curve.count_beyond([1, 2, 7])
-        ([1.0, 0.5, 0.5], 1)
-        """
-        given = np.asarray(positions, dtype=np.float64)
-        filled = np.where(np.isnan(given), np.inf, given)
-        if (filled < 1.0).any():
-            raise BadInput(f"positions must be 1 or more. Got {float(filled.min())!r}.")
-        last = int(self.ranks[-1])
-        every = np.exp(np.interp(np.arange(1, last + 1), self.ranks, np.log(self.values)))
-        every[self.ranks - 1] = self.values  # to the bit
-        found: Floats = np.clip(every, 1e-9, 1.0)[np.minimum(filled, last).astype(np.int64) - 1]
-        return found
-
-    def count_beyond(self, positions: ArrayLike) -> int:
-        """How many positions are beyond the last estimated rank, or missing."""
-        given = np.asarray(positions, dtype=np.float64)
-        return int((~(given <= self.ranks[-1])).sum())
-
-    def add_to(self, log: ClickLog | Table) -> ClickLog:
-        """The log with a column `propensity`: how often the rank is looked at where people *saw* the item.
-
-        That is `shown_position` where the log has it, else `position`. Rows beyond the last estimated rank
-        have its value, which a warning says with their number. The log that was given does not change.
-        """
-        given = log if isinstance(log, ClickLog) else ClickLog(log)
-        rows = given.rows
-        place = SHOWN_POSITION if SHOWN_POSITION in rows else POSITION
-        if place not in rows:
-            raise BadInput(f"the log must say where each item was shown, in a column {POSITION}. Got none.")
-        positions = rows[place].to_numpy(dtype=np.float64, na_value=np.nan)
-        beyond = self.count_beyond(positions)
-        if beyond:
-            warnings.warn(
-                f"{beyond:,} of {len(positions):,} rows are beyond rank {self.ranks[-1]}, the last one "
-                "estimated, or have no position: their propensity is that of this rank.",
-                Guess,
-                stacklevel=2,
-            )
-        return ClickLog(rows.assign(**{PROPENSITY: self.at(positions)}))
-
-    def table(self, format: str = "text") -> str:
-        """One line for each rank."""
-        header = ["rank", "p_k / p_1", f"{self.level:.0%} interval"]
-        columns: list[list[str]] = [
-            [str(rank) for rank in self.ranks],
-            [format_mean(value) for value in self.values],
-            [format_interval(low, high) for low, high in zip(self.low, self.high, strict=True)],
-        ]
-        if self.trust is not None:
-            header[1] = "alpha_k"
-            header += ["beta_k", "interval of beta"]
-            ends = zip(self.trust.beta_low, self.trust.beta_high, strict=True)
-            columns += [
-                [format_mean(value) for value in self.trust.beta],
-                [format_interval(low, high) for low, high in ends],
-            ]
-        rows = tuple(tuple(Cell(text) for text in line) for line in zip(*columns, strict=True))
-        return render_grid(Grid(tuple(header), rows, notes=tuple(self._list_notes())), format)
-
-    def _list_notes(self) -> list[str]:
-        told = [*self.notes]
-        if self.refused:
-            told.append(
-                f"Refused: {say_ranks(self.refused)}. No comparison with a click ties these ranks to rank 1."
-            )
-        if self.misfit is not None:
-            told.append(self.misfit.sentence)
-        return told
-
-    def __str__(self) -> str:
-        return f"{self.says}\n{self.table()}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON holds it: what `from_state` reads."""
-        return self.to_state()
-
-    def to_state(self) -> dict[str, Any]:
-        """Everything, as JSON holds it."""
-        plain = ("method", "rests_on", "says", "searches", "clicks", "level")
-        state: dict[str, Any] = {name: getattr(self, name) for name in plain}
-        state |= {name: getattr(self, name).tolist() for name in ("ranks", "values", "low", "high")}
-        state |= {name: list(getattr(self, name)) for name in ("by", "refused", "notes")}
-        state["trust"] = None if self.trust is None else _give_trust(self.trust)
-        state["misfit"] = None if self.misfit is None else self.misfit.to_dict()
-        return state
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> PropensityCurve:
-        """The curve that `to_state` gave; what cannot be one is refused."""
-        try:
-            arrays: dict[str, Any] = {name: _read_floats(state[name]) for name in ("values", "low", "high")}
-            ranks = np.asarray(state["ranks"], dtype=np.int64)
-            rest: dict[str, Any] = {
-                name: kind(state[name]) for name, kind in (("method", str), ("rests_on", str), ("says", str))
-            }
-            rest |= {name: int(state[name]) for name in ("searches", "clicks")}
-            rest |= {name: tuple(map(str, state.get(name, ()))) for name in ("by", "notes")}
-            rest["refused"] = tuple(int(rank) for rank in state.get("refused", ()))
-            rest["level"] = float(state.get("level", 0.95))
-            trust, misfit = state.get("trust"), state.get("misfit")
-            rest["trust"] = None if trust is None else _take_trust(trust)
-            rest["misfit"] = None if misfit is None else Misfit.from_dict(misfit)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadInput(f"this is no saved curve of propensities: {error!r}.") from None
-        values = arrays["values"]
-        fits = ranks.ndim == 1 and len(ranks) > 0 and all(len(each) == len(ranks) for each in arrays.values())
-        if not (fits and ranks[0] == 1 and (np.diff(ranks) > 0).all() and (values > 0.0).all()):
-            raise BadInput("a saved curve must have ranks that rise from 1 and a value above 0 for each.")
-        return cls(ranks=ranks, **arrays, **rest)
-
-
-def _read_floats(values: Sequence[float | None]) -> Floats:
-    return np.array([math.nan if value is None else float(value) for value in values], dtype=np.float64)
-
-
-def _give_trust(trust: AffineTrust) -> dict[str, Any]:
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else list(value)
-        for name, value in vars(trust).items()
-    }
-
-
-def _take_trust(told: Mapping[str, Any]) -> AffineTrust:
-    names = ("alpha", "beta", "alpha_low", "alpha_high", "beta_low", "beta_high")
-    numbers: dict[str, Any] = {name: _read_floats(told[name]) for name in names}
-    refused = tuple(int(rank) for rank in told["refused"])
-    return AffineTrust(ranks=np.asarray(told["ranks"], dtype=np.int64), refused=refused, **numbers)
 
 
 # -- estimating --------------------------------------------------------------------------------------------
@@ -263,8 +87,8 @@ def estimate_propensity(
       say what was searched.
     - "trust": as swaps or all-pairs, with clicks `α_k · g + β_k`, for people who click what stands on top.
     - "em", "two-tower": rank and `features` explain the clicks. Identified by features only. `features` are
-      names of numeric columns, a fitted FeatureSet, or a matrix `[rows of the log, features]`; all numeric
-      columns by default.
+      names of numeric columns, a fitted FeatureSet, or a matrix with a line for each of `log.rows`; all
+      numeric columns by default.
     - "auto": swaps, else a shuffle that `shown_probability` shows, else all-pairs between two rankers; else
       it refuses and says what to log. It never takes a model that features alone identify.
 
@@ -292,7 +116,14 @@ def estimate_propensity(
             f"method 'randomised' needs {option('depth', value=10)}: how many items at the top were "
             "shuffled. Got none."
         )
+    if isinstance(features, np.ndarray) and not isinstance(log, ClickLog):
+        raise BadInput(
+            "features as a matrix need a ClickLog, since its lines must be those of log.rows, which are in "
+            "order of time, search and position. Got other rows."
+        )
     given = log if isinstance(log, ClickLog) else ClickLog(log)
+    if method in ("em", "two-tower"):
+        given.rows  # noqa: B018 (fetched whole and once, so that features and showings are of the same order)
     shown = read_showings(given, tuple(by), depth)
     _check_clicks(shown)
     asked = _Asked(given, depth, features, level, seed)
@@ -348,8 +179,8 @@ def _has_swaps(shown: Showings) -> bool:
 
 def _has_two_ranks(shown: Showings) -> bool:
     width = int(shown.rank.max()) + 1
-    pairs = np.unique(shown.wish * width + shown.rank)
-    return len(pairs) > len(np.unique(shown.wish))
+    pairs = np.unique(shown.same * width + shown.rank)
+    return len(pairs) > len(np.unique(shown.same))
 
 
 def _find_shuffled(shown: Showings) -> int:
@@ -450,7 +281,7 @@ def _compare_or_refuse(shown: Showings, method: str, *, adjacent: bool) -> Compa
     if not _has_two_ranks(shown):
         raise BadInput(_say_fixed(shown))
     only = None if method == "trust" else shown.clicked
-    return compare_rankers(shown.wish, shown.rank, adjacent=adjacent, only=only)
+    return compare_rankers(shown.same, shown.rank, adjacent=adjacent, only=only)
 
 
 def _say_rankers(shown: Showings) -> str:
@@ -487,7 +318,7 @@ def _estimate_trust(shown: Showings, asked: _Asked) -> PropensityCurve:
     plain = fit_curve(comparisons, shown)
     looks = np.exp(np.interp(shown.rank, plain.ranks, plain.logs))
     trust = fit_trust(
-        comparisons, shown, rate_wishes(shown, looks), level=asked.level, random_state=asked.seed
+        comparisons, shown, rate_items(shown, looks), level=asked.level, random_state=asked.seed
     )
     if len(trust.ranks) < 2:
         raise BadInput(
@@ -561,8 +392,8 @@ def _read_features(shown: Showings, asked: _Asked) -> tuple[Floats, str]:
         raise UnknownName("column", str(unknown), map(str, rows.columns))
     if not names:
         raise BadInput(
-            "the log has no numeric column that could tell relevance from rank. Give features=, a fitted "
-            "FeatureSet or a matrix with a line for each row of the log."
+            f"the log has no numeric column that could tell relevance from rank. Give {option('features')}, "
+            "a fitted FeatureSet or a matrix with a line for each row of the log."
         )
     parts = [rows[name].to_numpy(dtype=np.float64, na_value=np.nan)[shown.source] for name in names]
     told = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
@@ -635,26 +466,11 @@ def _need_ratios(fit: CurveFit, why: str) -> CurveFit:
 
 
 def _note_ranks(shown: Showings) -> tuple[str, ...]:
+    told = [f"Intervals take what has the same {shown.unit} as one draw."]
     if shown.dropped and int(shown.rank.max()) == DEEPEST:
-        return (f"Rows beyond rank {DEEPEST} were not looked at; depth= goes further.",)
-    return ()
+        told.append(f"Rows beyond rank {DEEPEST} were not looked at; depth goes further.")
+    return tuple(told)
 
 
 def _say_span(ranks: Sequence[int] | Ints) -> str:
     return f"How often {say_ranks(ranks)} are looked at, relative to rank 1,"
-
-
-def say_ranks(ranks: Sequence[int] | Ints) -> str:
-    """Ranks for people.
-
-    >>> say_ranks([1, 2, 3, 5, 8, 9])
-    'ranks 1–3, 5, 8–9'
-    """
-    spans: list[list[int]] = []
-    for rank in map(int, ranks):
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    told = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in spans)
-    return f"rank{'s' if len(spans) != 1 or spans[0][0] != spans[0][1] else ''} {told}" if told else "no rank"

@@ -24,7 +24,7 @@ DEEPEST = 50  # ranks that are looked at unless `depth` says otherwise
 class Showings:
     """The rows of a log, list after list and each from its top, as numbers; all arrays are `[rows]`.
 
-    `rank` is where people saw the item, from 1; `wish` numbers what was searched together with the item (the
+    `rank` is where people saw the item, from 1; `same` numbers what was searched together with the item (the
     same search and item have the same number); `cluster` who searched, whose rows are no independent draws.
     `chance` is `shown_probability` and `base` the rank before a swap, where the log has them. `rankers` are
     the values of `arm` or `model`. `source` are the rows of the log that these are.
@@ -34,7 +34,7 @@ class Showings:
     clicked: Bools
     search: Ints
     cluster: Ints
-    wish: Ints
+    same: Ints
     source: Ints
     chance: Floats | None
     base: Ints | None
@@ -79,7 +79,7 @@ def read_showings(log: ClickLog, by: Sequence[str], depth: int | None) -> Showin
         clicked=kept[LABEL].to_numpy(dtype=np.float64, na_value=np.nan) > 0.0,
         search=search,
         cluster=cluster,
-        wish=number_together([kept[name].to_numpy() for name in (*known, ITEM_ID)]),
+        same=number_together([kept[name].to_numpy() for name in (*known, ITEM_ID)]),
         source=source,
         chance=chance,
         base=base,
@@ -146,21 +146,21 @@ def _find_bases(rows: pd.DataFrame, rank: Ints, search: Ints) -> tuple[Floats | 
 
 def sum_by(codes: Ints, values: Any, count: int | None = None) -> Floats:
     """Sums of `values` for each code; `count` of them."""
-    found: Floats = np.bincount(codes, weights=np.asarray(values, dtype=np.float64), minlength=count or 0)
-    return found
+    weights = np.asarray(values, dtype=np.float64)
+    return np.asarray(np.bincount(codes, weights=weights, minlength=count or 0), dtype=np.float64)
 
 
-def rate_wishes(shown: Showings, looks: Floats) -> Floats:
+def rate_items(shown: Showings, looks: Floats) -> Floats:
     """How popular the same search and item is with other people `[rows]`: clicks for each look.
 
     Clusters are dealt into two halves, and the rate of a row comes from the half that it is not in: so it
     tells of relevance and knows nothing of the row's own click, nor of any click that it is compared with.
     `looks` `[rows]` is how often such a showing is looked at, relative to rank 1. With c and l the clicks and
-    looks of the wish in the other half, and m the rate of all: `(c + 2m) / (l + 2)`.
+    looks of the same search and item in the other half, and m the rate of all: `(c + 2m) / (l + 2)`.
     """
     half = shown.cluster % 2
-    mine, others = 2 * shown.wish + half, 2 * shown.wish + (1 - half)
-    count = 2 * (int(shown.wish.max(initial=-1)) + 1)
+    mine, others = 2 * shown.same + half, 2 * shown.same + (1 - half)
+    count = 2 * (int(shown.same.max(initial=-1)) + 1)
     clicks, seen = sum_by(mine, shown.clicked, count), sum_by(mine, looks, count)
     mean = clicks.sum() / max(float(seen.sum()), 1e-12)
     rates: Floats = (clicks[others] + 2.0 * mean) / (seen[others] + 2.0)

@@ -322,7 +322,7 @@ def test_unclicked_lists_may_be_missing_where_swaps_carry_the_curve() -> None:
         ({"by": "query"}, "by must be a list of column names. Got 'query'"),
         ({"method": "adjacent", "by": ["text"]}, "'adjacent' needs by=: the columns that say what"),
         ({"method": "em", "features": ["price"]}, "no column 'price'"),
-        ({"method": "em", "features": np.ones((3, 1))}, "one line for each of the 500 rows of the log"),
+        ({"method": "em", "features": np.ones((500, 1))}, "as a matrix need a ClickLog"),
         ({"method": "em", "features": ["one"]}, "the features must differ between rows"),
     ],
 )  # fmt: skip
@@ -353,6 +353,8 @@ def test_the_features_of_a_position_model_may_be_a_matrix_or_all_numeric_columns
     matrix = estimate_propensity(log, "em", features=log.rows[["worth"]].to_numpy())
     assert matrix.values == pytest.approx(named.values)
     assert "(worth)" in str(estimate_propensity(rows, "em"))  # not position, label or ids
+    with pytest.raises(BadInput, match="one line for each of the 5,000 rows of the log"):
+        estimate_propensity(log, "em", features=np.ones((3, 1)))
 
 
 def test_the_order_of_rows_does_not_matter_and_inputs_do_not_change() -> None:
@@ -412,7 +414,14 @@ def test_a_curve_is_the_same_after_json() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"ranks": [2, 3, 4]}, {"ranks": [1, 2]}, {"values": [1.0, 0.0, 0.1]}, {"clicks": "many"}, {"trust": {}}],
+    [
+        {"ranks": [2, 3, 4]},
+        {"ranks": [1, 2, 10**12]},
+        {"ranks": [1, 2]},
+        {"values": [1.0, 0.0, 0.1]},
+        {"clicks": "many"},
+        {"trust": {}},
+    ],
 )
 def test_a_state_that_is_no_curve_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="saved curve"):

@@ -8,7 +8,8 @@ import pytest
 
 from placings.core import BadInput
 from placings.logs import PropensityCurve
-from placings.report import draw_propensities, write_propensity_figure
+from placings.report import write_propensity_figure
+from placings.report.propensity_figures import draw_propensities
 
 
 def make_curve(high: float = 0.6) -> PropensityCurve:

@@ -341,10 +341,17 @@ def read_looks(propensity: Any, rows: pd.DataFrame, position: Floats) -> Looks |
         return _read_column(rows, propensity, position)
     if hasattr(propensity, "to_state") and not isinstance(propensity, Mapping):
         propensity = propensity.to_state()
-    if isinstance(propensity, Mapping):
-        return _read_state(propensity)
-    values = np.asarray(propensity, dtype=np.float64)
-    return _check_looks(Looks(np.arange(1, len(values) + 1), values)) if values.ndim == 1 else _refuse(values)
+    try:
+        if isinstance(propensity, Mapping):
+            return _read_state(propensity)
+        values = np.asarray(propensity, dtype=np.float64)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"a propensity curve must hold numbers. Got {error}.") from None
+    if values.ndim != 1:
+        _refuse(values)
+    return _check_looks(Looks(np.arange(1, len(values) + 1), values))
 
 
 def _read_state(state: Mapping[str, Any]) -> Looks:

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import AnyArray
+from placings.core import AnyArray, estimate_mean
 from placings.evaluation import (
     bound_mean,
     estimate_doubly_robust,
@@ -243,9 +243,12 @@ class Job:
     seed: int
 
 
-def run_job(job: Job) -> tuple[int, int, float]:
-    """In how many runs the interval covers, in how many the candidate passes, and the mean width."""
-    covered = passed = 0
+Answer = tuple[int, int, int, float]
+
+
+def run_job(job: Job) -> Answer:
+    """In how many runs the interval covers, Student's covers, the candidate passes; and the mean width."""
+    covered = by_t = passed = 0
     width = 0.0
     for run in range(job.runs):
         rng = np.random.default_rng([job.seed, run])
@@ -253,12 +256,14 @@ def run_job(job: Job) -> tuple[int, int, float]:
         differences, reach = estimate_differences(job.case, people, rng)
         found = bound_mean(differences, people.session, reach=reach)
         covered += found.low <= job.truth <= found.high
+        usual = estimate_mean(differences, people.session)
+        by_t += usual.low <= job.truth <= usual.high
         passed += found.least >= -MARGIN
         width += (found.high - found.low) / job.runs
-    return covered, passed, width
+    return covered, by_t, passed, width
 
 
-def run_all(jobs: list[Job], processes: int) -> list[tuple[int, int, float]]:
+def run_all(jobs: list[Job], processes: int) -> list[Answer]:
     """Every job, in pieces over the processes."""
     pieces = [
         (place, Job(job.case, job.sessions, job.share, job.truth, len(runs), 1000 * place + int(runs[0])))
@@ -267,16 +272,20 @@ def run_all(jobs: list[Job], processes: int) -> list[tuple[int, int, float]]:
     ]
     with get_context("fork").Pool(processes) as pool:
         answers = pool.imap(run_job, [piece for _, piece in pieces], chunksize=1)
-        found = [[0, 0, 0.0] for _ in jobs]
-        for done, ((place, piece), (covered, passed, width)) in enumerate(
+        found: list[Answer] = [(0, 0, 0, 0.0) for _ in jobs]
+        for done, ((place, piece), (covered, by_t, passed, width)) in enumerate(
             zip(pieces, answers, strict=True), 1
         ):
-            found[place][0] += covered
-            found[place][1] += passed
-            found[place][2] += width * piece.runs / jobs[place].runs
+            before, part = found[place], piece.runs / jobs[place].runs
+            found[place] = (
+                before[0] + covered,
+                before[1] + by_t,
+                before[2] + passed,
+                before[3] + width * part,
+            )
             if sys.stderr.isatty():
                 print(f"\r{done} of {len(pieces)}", end="", file=sys.stderr)
-    return [(covered, passed, width) for covered, passed, width in found]
+    return found
 
 
 def main() -> int:
@@ -306,7 +315,7 @@ def main() -> int:
             continue
         jobs.append(Job(case, sessions, share, wanted, gates, len(jobs)))
     good = True
-    for place, (job, (covered, passed, width)) in enumerate(
+    for place, (job, (covered, by_t, passed, width)) in enumerate(
         zip(jobs, run_all(jobs, chosen.processes), strict=True)
     ):
         gate = place >= border
@@ -318,7 +327,8 @@ def main() -> int:
         told.append({
             "what": "passes" if gate else "covers", "log": job.case.log, "estimator": job.case.estimator,
             "metric": job.case.metric, "candidate": job.case.candidate, "changes": job.share,
-            "truth": job.truth, "sessions": job.sessions, "runs": job.runs, "share": value, "width": width,
+            "truth": job.truth, "sessions": job.sessions, "runs": job.runs, "share": value,
+            "t": by_t / job.runs, "width": width,
             "fine": bool(fine),
         })  # fmt: skip
     seconds = time.monotonic() - began
@@ -333,12 +343,13 @@ def _print(told: list[dict[str, Any]], as_json: bool, seconds: float) -> None:
     print("SIMULATED people. 95 % intervals; the gate's margin is 0.005.\n")
     for each in told:
         mark = "" if each["fine"] else "  NOT MET"
+        usual = f" (t alone covers {each['t']:.1%})" if each["what"] == "covers" else ""
         print(
             f"{each['what']} {each['share']:7.2%} of {each['runs']:,}: {each['log']:9s} "
             f"{each['estimator']:14s} "
             f"{each['metric']:6s} {each['candidate']:6s} changes {each['changes']:5.1%}, truth "
             f"{each['truth']:+.4f}, "
-            f"{each['sessions']:6,} sessions, width {each['width']:.4f}{mark}"
+            f"{each['sessions']:6,} sessions, width {each['width']:.4f}{usual}{mark}"
         )
     print(f"\n{seconds:.0f} s")
 

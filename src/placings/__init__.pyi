@@ -58,7 +58,9 @@ from placings.rerank import Hit as Hit
 from placings.rerank import Request as Request
 from placings.rerank import Reranked as Reranked
 from placings.rerank import Reranker as Reranker
+from placings.rerank import WouldHave as WouldHave
 from placings.rerank import open_engine as open_engine
+from placings.rerank import would_have as would_have
 from placings.simulate import make_ranking as make_ranking
 from placings.simulate import make_shop_log as make_shop_log
 

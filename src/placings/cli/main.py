@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from placings.cli.caching import app as cache_app
+from placings.cli.counterfactual import judge_candidate
 from placings.cli.demonstration import demo
 from placings.cli.evaluation import compare_files, evaluate_files
 from placings.cli.export import export_model
@@ -83,6 +84,7 @@ app.command("predict")(predict_files)
 app.command("evaluate")(evaluate_files)
 app.command("compare")(compare_files)
 app.command("tune")(tune_files)
+app.command("would-have")(judge_candidate)
 app.command("import-model")(import_model)
 app.command("export")(export_model)
 app.add_typer(log_app, name="log")

@@ -104,6 +104,13 @@ def start_service(
     model_root: Annotated[
         Path | None, typer.Option(help="Reloads take models below this folder.", metavar="DIR")
     ] = None,
+    gate_log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Reloads take only a model that is shown non-inferior on this log (placings would-have).",
+            metavar="LOG",
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help=f"The operators' token; else {TOKEN}.", metavar="FILE")
     ] = None,
@@ -154,6 +161,7 @@ def start_service(
         fall_back_when_dark=fall_back_when_dark,
         linger=min(linger, grace / 2),
         access_log=not no_access_log,
+        gate_log=None if gate_log is None else str(gate_log.resolve()),
     )
     os.umask(0o077)  # what people searched for is nobody else's
     write_logs()

@@ -8,6 +8,15 @@ from .explanation import explain as explain
 from .importance import Importance as Importance
 from .importance import permute_importance as permute_importance
 from .importance import rank_importance as rank_importance
+from .off_policy import MeanBounds as MeanBounds
+from .off_policy import bound_mean as bound_mean
+from .off_policy import estimate_doubly_robust as estimate_doubly_robust
+from .off_policy import estimate_ips as estimate_ips
+from .off_policy import estimate_item_position as estimate_item_position
+from .off_policy import estimate_position_based as estimate_position_based
+from .off_policy import estimate_snips as estimate_snips
+from .off_policy import measure_effective_size as measure_effective_size
+from .off_policy import sum_lists as sum_lists
 from .runs import FILE as FILE
 from .runs import OtherRun as OtherRun
 from .runs import RunFolder as RunFolder

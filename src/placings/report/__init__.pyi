@@ -23,6 +23,7 @@ from .places_page import say_served as say_served
 from .places_page import say_sessions as say_sessions
 from .places_page import say_steps as say_steps
 from .places_page import write_places_page as write_places_page
+from .power_figures import write_power as write_power
 from .propensity_figures import write_propensity_figure as write_propensity_figure
 from .run_figures import draw_history as draw_history
 from .run_figures import draw_tuning as draw_tuning

@@ -62,7 +62,11 @@ class AdminPages:
             raise Refused(400, "digest must be a text.")
         if not isinstance(name, str):
             raise Refused(400, "name must be a text.")
-        return reply_json({"models": await self._supervisor.reload({name: (told["model"], digest)})})
+        force = told.get("force", False)
+        if not isinstance(force, bool):
+            raise Refused(400, "force must be true or false.")
+        models = await self._supervisor.reload({name: (told["model"], digest)}, force=force)
+        return reply_json({"models": models})
 
     async def back(self, http: HttpRequest) -> Response:
         """The models before the last change."""

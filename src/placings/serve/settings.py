@@ -32,6 +32,8 @@ class ServeSettings:
     `linger` is how long a service that was told to leave still takes requests while it says that it is not
     ready. `feedback_rate` is how many events a second one address, or one user, may send. `read_seconds` is
     how long a client may take to send one request. `proxies` are the addresses whose X-Forwarded-For counts.
+
+    `gate_log` is a joined log: a reload takes only what is shown non-inferior on it (`would_have`).
     """
 
     model: str
@@ -64,6 +66,7 @@ class ServeSettings:
     read_seconds: float = 15.0
     proxies: tuple[str, ...] = ()
     access_log: bool = True
+    gate_log: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("port", "admin_port"):

@@ -32,6 +32,7 @@ ADMIN_HOST = "127.0.0.1"
 LOCK, METRICS = "lock", "metrics"
 START = 120.0  # seconds that a worker may take to load its models
 PATIENCE = 120.0  # seconds that a command may take
+GATE = 600.0  # seconds that a candidate may take to be judged by a log
 A_DAY = 86_400.0  # seconds
 # of a worker's libraries: a list is too short to be shared, and threads that wait by spinning cost more
 ONE_THREAD = dict.fromkeys(
@@ -250,13 +251,26 @@ class Supervisor:
 
     # -- models ------------------------------------------------------------------------------------
 
-    async def reload(self, models: Mapping[str, tuple[str, str | None]]) -> dict[str, str | None]:
-        """Change models on all workers or on none; returns the digests that answer now."""
+    async def reload(
+        self, models: Mapping[str, tuple[str, str | None]], *, force: bool = False
+    ) -> dict[str, str | None]:
+        """Change models on all workers or on none; returns the digests that answer now.
+
+        With `gate_log` a model must be shown non-inferior on that log, unless it is forced.
+        """
+        for name in models:
+            if name not in self.models:
+                raise ReloadFailed(f"no model {name!r}; there are {', '.join(self.models)}.")
+        judged = dict(models)
+        if (
+            self.settings.gate_log is not None and not force
+        ):  # before the lock: dead workers must be started again
+            for name, (path, digest) in models.items():
+                pinned = await try_model(self._check_path(path), digest, log=self.settings.gate_log)
+                judged[name] = (path, pinned)
         async with self._changing:
             wanted = dict(self.models)
-            for name, (path, digest) in models.items():
-                if name not in self.models:
-                    raise ReloadFailed(f"no model {name!r}; there are {', '.join(self.models)}.")
+            for name, (path, digest) in judged.items():
                 wanted[name] = await asyncio.to_thread(keep_model, self._check_path(path), self.home, digest)
                 await try_model(*wanted[name])
             return await self._change(wanted)
@@ -332,17 +346,21 @@ class Supervisor:
         return self.token is not None and hmac.compare_digest((given or "").encode(), self.token.encode())
 
 
-async def try_model(path: str, digest: str | None) -> str:
-    """Load a model in a process of its own, which asks its sample request; returns its digest."""
+async def try_model(path: str, digest: str | None, *, log: str | None = None) -> str:
+    """Load a model in a process of its own, which asks its sample request; returns its digest.
+
+    With a log the process also judges it: see `would_have`.
+    """
+    seconds = START if log is None else GATE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "placings.serve.try_model", path, digest or "",
+        sys.executable, "-m", "placings.serve.try_model", path, digest or "", log or "",
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        out, error = await asyncio.wait_for(process.communicate(), START)
+        out, error = await asyncio.wait_for(process.communicate(), seconds)
     except TimeoutError:
         process.kill()
-        raise ReloadFailed(f"{path} took longer than {START:g} seconds to load.") from None
+        raise ReloadFailed(f"{path} took longer than {seconds:g} seconds to load.") from None
     if process.returncode != 0:
         why = error.decode("utf-8", "replace").strip().splitlines()
         raise ReloadFailed(

@@ -1,4 +1,7 @@
-"""`python -m placings.serve.try_model PATH DIGEST`: load a re-ranker, ask its sample, say its digest."""
+"""`python -m placings.serve.try_model PATH DIGEST [LOG]`: load a re-ranker, ask its sample, say its digest.
+
+With a log it is also judged: a candidate that is not shown non-inferior to what the log showed ends with 3.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,25 @@ import sys
 
 from placings.core import PlacingsError, escape_line
 
+REFUSED = 3
 
-def try_loading(path: str, digest: str) -> int:
-    """0 and the digest if the model can be served."""
+
+def try_loading(path: str, digest: str, log: str = "") -> int:
+    """0 and the digest if the model can be served, and may be by the log."""
     from placings.rerank import load_reranker
 
     try:
-        print(load_reranker(path, digest=digest or None).digest_)
+        reranker = load_reranker(path, digest=digest or None)
+        if log:
+            from placings.logs import ClickLog
+            from placings.rerank import would_have
+
+            with ClickLog.read(log) as rows:
+                found = would_have(reranker, rows)
+            if not found.passed:
+                print(escape_line(found.sentence), file=sys.stderr)
+                return REFUSED
+        print(reranker.digest_)
     except (PlacingsError, OSError) as error:
         print(escape_line(error), file=sys.stderr)
         return 1
@@ -20,4 +35,4 @@ def try_loading(path: str, digest: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(try_loading(sys.argv[1], sys.argv[2]))
+    sys.exit(try_loading(*sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -255,3 +256,117 @@ def test_leftovers_of_a_killed_service_are_swept(home: Path, monkeypatch: pytest
     assert list((found.home / "metrics").iterdir()) == []
     assert (found.home / "metrics").stat().st_mode & 0o777 == 0o700
     assert os.environ["PROMETHEUS_MULTIPROC_DIR"] == str(found.home / "metrics")
+
+
+# -- the gate ----------------------------------------------------------------------------------------------
+
+
+def write_gate_log(home: Path) -> Path:
+    """Lists whose cheapest item, at place 2, is clicked; people look half as often at each further place."""
+    import numpy as np
+    import pandas as pd
+
+    from placings.logs import ClickLog
+
+    lists = 60
+    rows = pd.DataFrame({
+        "search_id": np.repeat([f"s{number}" for number in range(lists)], 4),
+        "item_id": np.tile(list("abcd"), lists), "position": np.tile([1, 2, 3, 4], lists),
+        "price": np.tile([2.0, 1.0, 3.0, 4.0], lists), "rating": 4.0,
+        "propensity": np.tile([1.0, 0.5, 0.25, 0.125], lists),
+        "label": [float(place == 2 and number % 2 == 0) for number in range(lists) for place in (1, 2, 3, 4)],
+    })  # fmt: skip
+    ClickLog(rows).write(home / "week.parquet")
+    return home / "week.parquet"
+
+
+def make_priced_reranker(sign: float) -> Any:
+    """Cheapest first for −1, dearest first for +1."""
+    import numpy as np
+    import pandas as pd
+
+    from placings.features import FeatureSet
+    from placings.features.number import Number
+    from placings.rankers.linear import LinearRanker
+    from placings.rerank import Reranker
+
+    price = np.tile([1.0, 2.0, 3.0, 4.0], 20)
+    rows = pd.DataFrame({
+        "search_id": np.repeat(np.arange(20), 4), "item_id": np.arange(80),
+        "position": np.tile([1, 2, 3, 4], 20), "price": price, "label": 5.0 + sign * price,
+    })  # fmt: skip
+    features = FeatureSet([Number("price")]).fit(rows)
+    return Reranker(features, LinearRanker("ridge").fit(features.to_ranking(rows)), None)
+
+
+@pytest.mark.slow  # five processes that load their libraries
+def test_a_reload_asks_the_gate_and_can_be_forced(tmp_path: Path) -> None:
+    """The judging is done for real, in a child process; only the workers are made up."""
+    (tmp_path / "data").mkdir()
+    for name, sign in (("one", -1.0), ("cheap", -1.0), ("dear", 1.0)):
+        reranker = make_priced_reranker(sign)
+        reranker.pool = {"one": 10, "cheap": 20, "dear": 30}[name]
+        reranker.save(tmp_path / "models" / name)
+    settings = ServeSettings(
+        model=str(tmp_path / "models" / "one"), data=str(tmp_path / "data"),
+        model_root=str(tmp_path / "models"), gate_log=str(write_gate_log(tmp_path)),
+    )  # fmt: skip
+    found = Supervisor(settings, TOKEN)
+    found.models = {"model": keep_model(settings.model, found.home)}
+    child = FakeChild()
+    found.children = [child]  # type: ignore[list-item]
+    headers = {"authorization": f"Bearer {TOKEN}"}
+
+    def reload(name: str, **more: Any) -> httpx.Response:
+        body = {"model": str(tmp_path / "models" / name), **more}
+        return ask_admin(found, "POST", "/v1/reload", json=body, headers=headers)
+
+    refused = reload("dear")
+    assert refused.status_code == 409
+    assert refused.json()["error"].startswith("Shown worse: clicks@10 would have been")
+    assert child.heard == []
+    assert reload("dear", force="yes").status_code == 400
+    passed = reload("cheap")
+    assert (passed.status_code, child.heard) == (200, ["prepare", "commit"])
+    assert reload("dear", force=True).status_code == 200
+    Path(settings.gate_log or "").unlink()
+    gone = reload("cheap")
+    assert (gone.status_code, "week.parquet: no such file" in gone.json()["error"]) == (409, True)
+
+
+def test_a_candidate_is_judged_where_it_is_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from placings.serve.try_model import try_loading
+
+    log = str(write_gate_log(tmp_path))
+    good = make_priced_reranker(-1.0).save(tmp_path / "cheap")
+    assert (try_loading(str(tmp_path / "cheap"), good, log), capsys.readouterr().out.strip()) == (0, good)
+    bad = make_priced_reranker(1.0).save(tmp_path / "dear")
+    assert try_loading(str(tmp_path / "dear"), bad, log) == 3
+    assert capsys.readouterr().err.startswith("Shown worse: clicks@10 would have been")
+    assert try_loading(str(tmp_path / "dear"), bad) == 0  # without a log there is no gate
+
+
+def test_a_reload_hands_the_log_on_unless_it_is_forced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    async def judge(path: str, digest: str | None, *, log: str | None = None) -> str:
+        asked.append(log)
+        if log is not None:
+            raise ReloadFailed("Not shown non-inferior: …")
+        return str(digest)
+
+    monkeypatch.setattr(supervisors, "try_model", judge)
+    child = FakeChild()
+    found = make_supervisor(home, child)
+    found.settings = dataclasses.replace(found.settings, gate_log="week.parquet")
+    wanted = {"model": (str(home / "models" / "two"), None)}
+    with pytest.raises(ReloadFailed, match="Not shown non-inferior"):
+        asyncio.run(found.reload(wanted))
+    assert (asked, child.heard) == (["week.parquet"], [])
+    asyncio.run(found.reload(wanted, force=True))
+    assert (asked, child.heard) == (["week.parquet", None], ["prepare", "commit"])
+
+
+def test_the_gates_log_survives_the_way_to_a_worker() -> None:
+    settings = ServeSettings(model="m", gate_log="/logs/week.parquet")
+    assert ServeSettings.from_dict(settings.to_dict()).gate_log == "/logs/week.parquet"

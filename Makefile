@@ -42,6 +42,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/alerts.py
 	$(BIN)/python benchmarks/risk.py
 	$(BIN)/python benchmarks/online_tests.py
+	$(BIN)/python benchmarks/interval_coverage.py --quick
 	$(BIN)/python benchmarks/join.py
 	$(BIN)/python benchmarks/places_threads.py
 	$(BIN)/python benchmarks/hot_path.py

@@ -318,13 +318,13 @@ def test_intervals_of_few_cover_the_mean_where_the_percentile_bootstrap_does_not
 
 
 def test_intervals_are_cut_at_bounds_and_many_units_are_drawn() -> None:
-    few, many = np.array([[0.9], [1.0], [1.0]]), np.random.default_rng(0).random((150, 1))
+    few, many = np.array([[0.9], [1.0], [1.0]]), np.random.default_rng(0).random((101, 1))
     assert interval_means(few)[1][0] > 1.0
     assert interval_means(few, bounds=[(0.0, 1.0)])[1][0] == 1.0
     assert interval_means(many) == bootstrap_means(many)
     assert np.isnan(interval_means(few, draws=0)).all()
     both = interval_means(
-        np.tile(many, 2), chance=np.stack([np.full(150, np.nan), np.full(150, 100.0)], axis=1)
+        np.tile(many, 2), chance=np.stack([np.full(101, np.nan), np.full(101, 100.0)], axis=1)
     )
     assert both[0][0] == bootstrap_means(many)[0][0]
     assert both[1][1] - both[0][1] > both[1][0] - both[0][0]  # 100 a query is far more than the sample shows

@@ -100,7 +100,6 @@ from .statistics import measure_effect as measure_effect
 from .statistics import number_clusters as number_clusters
 from .statistics import percentile_interval as percentile_interval
 from .statistics import resample_means as resample_means
-from .statistics import t_interval as t_interval
 from .statistics import wilson_interval as wilson_interval
 from .streams import SUFFIXES as SUFFIXES
 from .streams import check_file as check_file

@@ -83,7 +83,7 @@ def compare(
     better of `arp` and `rank`. Without a baseline nothing is tested.
 
     Intervals are percentile bootstraps over queries that all methods and metrics share, and Student's t of
-    fewer than 150 queries (users, sessions) and of metrics that end in `:ips`, as in `evaluate`. `empty`,
+    100 queries (users, sessions) or fewer and of metrics that end in `:ips`, as in `evaluate`. `empty`,
     `min_items`, `slices` and `options` are those of `evaluate`.
 
     Queries of one user or session are alike: with `cluster` (as in `evaluate`; "auto" finds the segments

@@ -165,8 +165,8 @@ def evaluate(
     (`ties=`, `gain=`, `relevant_from=`, …) go to the metrics that know them.
 
     The interval is a percentile bootstrap over queries, `bootstrap` draws that all metrics share; 0 skips
-    it. Of fewer than 150 queries (users, sessions), where a bootstrap is too narrow, it is Student's t (see
-    `placings.core.t_interval`). A query with nothing relevant is left out (`empty="drop"`), 0
+    it. Of 100 queries (users, sessions) or fewer, where a bootstrap is too narrow, it is Student's t, as
+    `placings.core.interval_means` has it. A query with nothing relevant is left out (`empty="drop"`), 0
     (`"zero"`) or 1 (`"one"`); one with fewer than `min_items` rows is left out. If no query is left a mean is
     NaN, and the rule says why.
     `slices` asks for groups of queries as well (see `placings.evaluation.slices.find_groups`).
@@ -405,7 +405,7 @@ def name_students(matrix: Floats, codes: Ints | None, names: Iterable[str]) -> d
     """Which metrics have Student's t intervals, as a setting: "all" where units are few; {} for none."""
     scored = ~np.isnan(matrix).all(axis=1)
     units = int(scored.sum()) if codes is None else len(np.unique(codes[scored]))
-    if units < FEW:
+    if units <= FEW:
         return {"student": "all"}
     debiased = [name for name in names if metric(name).ips]
     if not debiased:

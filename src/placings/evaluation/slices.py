@@ -242,8 +242,8 @@ def render_slices(slices: Sequence[Slice], rule: str, format: str, *, baseline: 
             cells += [Cell(format_mean(part.mean)), Cell(_show_second(part, baseline))]
         drawn.append(tuple(cells))
     notes = ["The worst first, by the first metric; intervals are not corrected for looking at many slices."]
-    if any(each.scored < FEW and not np.isnan(each.interval[0]) for each in slices):
-        notes.append(f"Intervals of slices with fewer than {FEW} units that are resampled: Student's t.")
+    if any(each.scored <= FEW and not np.isnan(each.interval[0]) for each in slices):
+        notes.append(f"Intervals of slices with {FEW} or fewer units that are resampled: Student's t.")
     if any(each.small for each in slices):
         notes.append(f"! fewer than {SMALL} scored queries: look, but do not conclude.")
     if len(rows) > MOST_SLICES:

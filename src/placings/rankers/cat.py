@@ -266,7 +266,7 @@ class CatBoostRanker(TreeRanker):
 
 
 class _DebiasedWatch:
-    """A metric of clicks over propensities as CatBoost asks for one: of whole lists, those of `valid` only."""
+    """A metric of clicks over propensities as CatBoost asks for one; only `valid` is measured."""
 
     def __init__(self, watch: BoostingWatch) -> None:
         self.watch = watch
@@ -381,7 +381,8 @@ def _name_metric(name: str) -> str | None:
     if chosen.name not in WATCHED or chosen.options:
         raise BadInput(
             f"CatBoost can watch {', '.join(sorted(WATCHED))}. Got {name!r}. "
-            'Choose one of them, one such as dcg@10:ips, or a metric of CatBoost\'s own with params={"eval_metric": …}.'
+            "Choose one of them, one such as dcg@10:ips, or a metric of CatBoost's own with "
+            'params={"eval_metric": …}.'
         )
     return WATCHED[chosen.name] + ("" if chosen.k is None else f";top={chosen.k}")
 

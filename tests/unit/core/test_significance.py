@@ -16,11 +16,13 @@ from placings.core.statistics import (
     compare_pairs,
     estimate_mean,
     flip_signs,
+    interval_means,
     judge_replicates,
     mean_known,
     measure_effect,
     percentile_interval,
     resample_means,
+    t_interval,
 )
 
 
@@ -254,3 +256,75 @@ def test_replicates_are_judged_by_the_smaller_tail() -> None:
     assert judge_replicates(drawn).tolist() == [1.0, 0.5]  # min(1, 2 · 2/4), 2 · 1/4
     assert np.isnan(judge_replicates(np.empty((0, 2)))).all()
     assert np.isnan(percentile_interval(np.empty((0, 2)))).all()
+
+
+def test_a_t_interval_of_what_is_not_skewed_is_that_of_scipy() -> None:
+    values = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    low, high = t_interval(np.stack([values, values + 7.0], axis=1), level=0.9)
+    ends = stats.t.interval(0.9, 4, 0.0, stats.sem(values))
+    assert (low[0], high[0]) == pytest.approx(ends)
+    assert (low[1], high[1]) == pytest.approx((7.0 + ends[0], 7.0 + ends[1]))
+
+
+def test_a_t_interval_is_longer_on_the_side_of_the_skew() -> None:
+    values = np.array([0.0] * 9 + [10.0])[:, None]
+    low, high = t_interval(values)
+    error, t = stats.sem(values[:, 0]), stats.t.ppf(0.975, 9)
+    skew = stats.skew(values[:, 0], bias=False)
+    assert low[0] == pytest.approx(1.0 - t * error)
+    assert high[0] == pytest.approx(1.0 + t * error + error * skew / np.sqrt(10) * (2 * t**2 + 1) / 6)
+    mirrored = t_interval(-values)
+    assert (mirrored[0][0], mirrored[1][0]) == pytest.approx((-high[0], -low[0]))
+
+
+def test_a_t_interval_leaves_out_one_cluster_at_a_time() -> None:
+    """Means without each of three clusters: of 3 and 5, of 1 and 5, of 1, 1 and 3; one has two queries."""
+    values, clusters = np.array([1.0, 1.0, 3.0, 5.0, np.nan]), ["a", "a", "b", "c", "d"]
+    without = np.array([(3 + 5) / 2, (1 + 1 + 5) / 3, (1 + 1 + 3) / 3])
+    error = np.sqrt(2 / 3 * ((without - without.mean()) ** 2).sum())
+    low, high = t_interval(values[:, None], clusters=clusters)
+    parts = np.array([2 - 2 * 2.5, 3 - 2.5, 5 - 2.5])
+    skew = stats.skew(parts, bias=False)
+    t = stats.t.ppf(0.975, 2)
+    shift = error * skew / np.sqrt(3) * (2 * t**2 + 1) / 6
+    assert (low[0], high[0]) == pytest.approx(
+        (2.5 - t * error + min(shift, 0.0), 2.5 + t * error + max(shift, 0.0))
+    )
+
+
+def test_equal_values_have_an_interval_of_no_width_and_one_cluster_has_none() -> None:
+    low, high = t_interval(np.full((4, 1), 0.1))
+    assert (low[0], high[0]) == (pytest.approx(0.1), pytest.approx(0.1))
+    assert np.isnan(t_interval(np.ones((3, 1)), clusters=["a", "a", "a"])).all()
+    assert np.isnan(t_interval(np.full((3, 1), np.nan))).all()
+
+
+def test_intervals_of_few_cover_the_mean_where_the_percentile_bootstrap_does_not() -> None:
+    """Thirty sessions of one to many skewed values; the mean of all is 1."""
+    rng = np.random.default_rng(0)
+    held = {"t": 0, "percentile": 0}
+    runs = 400
+    for _ in range(runs):
+        sizes = rng.geometric(0.5, 30)
+        values = (np.repeat(rng.exponential(1.0, 30), sizes) * rng.exponential(1.0, sizes.sum()))[:, None]
+        clusters = np.repeat(np.arange(30), sizes)
+        for name, (low, high) in {
+            "t": interval_means(values, clusters=clusters),
+            "percentile": bootstrap_means(values, clusters=clusters, draws=200),
+        }.items():
+            held[name] += low[0] <= 1.0 <= high[0]
+    assert held["percentile"] < held["t"]
+    assert held["t"] / runs > 0.9
+
+
+def test_intervals_are_cut_at_bounds_and_many_units_are_drawn() -> None:
+    few, many = np.array([[0.9], [1.0], [1.0]]), np.random.default_rng(0).random((101, 1))
+    assert interval_means(few)[1][0] > 1.0
+    assert interval_means(few, bounds=[(0.0, 1.0)])[1][0] == 1.0
+    assert interval_means(many) == bootstrap_means(many)
+    assert np.isnan(interval_means(few, draws=0)).all()
+    both = interval_means(
+        np.tile(many, 2), chance=np.stack([np.full(101, np.nan), np.full(101, 100.0)], axis=1)
+    )
+    assert both[0][0] == bootstrap_means(many)[0][0]
+    assert both[1][1] - both[0][1] > both[1][0] - both[0][0]  # 100 a query is far more than the sample shows

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from placings.core.errors import BadInput, UnknownName
-from placings.core.statistics import bootstrap_means
+from placings.core.statistics import FEW, bootstrap_means, t_interval
 from placings.data.ranking import RankingData
 from placings.evaluation.comparison import compare
 from placings.evaluation.contest import compare_trained
@@ -37,7 +37,9 @@ def test_the_mean_is_the_metrics_own_over_scored_queries(data: RankingData) -> N
     mean = np.nanmean(ndcg(scores(data), data.y, data.offsets, k=5))
     assert result["ndcg@5"] == pytest.approx(mean, rel=1e-12)
     low, high = result.interval("mrr")
-    assert 0.5 <= low <= result["mrr"] <= high <= 1.0
+    ends = t_interval(result.per_query["mrr"][:, None])  # three queries: they say next to nothing
+    assert ends[0][0] < 0.0 < 1.0 < ends[1][0]
+    assert (low, high) == (0.0, 1.0)  # as far as a reciprocal rank goes
     assert list(result) == ["ndcg@5", "mrr"]
     assert "mrr" in result
     assert np.isnan(result.per_query["mrr"][1])
@@ -201,7 +203,7 @@ def test_users_are_resampled_before_sessions_and_the_table_says_so() -> None:
     log = RankingData.from_arrays(rng.random((120, 1)), rng.integers(0, 2, 120), qid, segments=segments)
     scores = rng.random(120)
     found = evaluate(scores, log, "mrr")
-    low, high = bootstrap_means(found.per_query["mrr"][:, None], clusters=np.arange(24) // 4)
+    low, high = t_interval(found.per_query["mrr"][:, None], clusters=np.arange(24) // 4)  # of 6 users
     assert found.interval("mrr") == pytest.approx((low[0], high[0]), rel=1e-12)
     assert "Intervals resample 6 users, 24 queries." in found.table()
     assert (
@@ -211,3 +213,58 @@ def test_users_are_resampled_before_sessions_and_the_table_says_so() -> None:
     plain = evaluate(scores, log.replace(segments={}), "mrr")
     assert evaluate(scores, log, "mrr", cluster="query").to_json() == plain.to_json()
     assert found["mrr"] == plain["mrr"]
+
+
+def test_few_sessions_have_a_t_interval_and_many_a_bootstrap_and_the_table_says_which() -> None:
+    rng = np.random.default_rng(0)
+    few, many = (
+        RankingData.from_arrays(
+            rng.random((3 * queries, 1)),
+            np.tile([0, 1, 0], queries),
+            np.repeat(np.arange(queries), 3),
+            propensity=np.tile([1.0, 0.5, 0.2], queries),
+        )
+        for queries in (FEW, FEW + 1)
+    )
+    short, long = (evaluate(rng.random(each.n_rows), each, ["mrr"]) for each in (few, many))
+    for found, how, words in (
+        (short, t_interval, "Student's t over queries, longer on the side to which values are skewed."),
+        (long, bootstrap_means, "percentile bootstrap over queries, 1,000 draws, seed 0."),
+    ):
+        low, high = how(found.per_query["mrr"][:, None])
+        assert found.interval("mrr") == pytest.approx((low[0], high[0]), rel=1e-12)
+        assert f"Intervals: 95%, {words}" in found.table()
+    both = evaluate(
+        rng.random(many.n_rows), many, ["mrr", "dcg@3:ips"], slices={"half": np.arange(FEW + 1) < 60}
+    )
+    assert "draws, seed 0. Of dcg@3:ips: Student's t" in both.table()
+    assert (
+        "Intervals of slices with 100 or fewer units that are resampled: Student's t." in both.slice_table()
+    )
+    alone = evaluate(rng.random(many.n_rows), many, "dcg@3:ips")
+    assert "percentile" not in alone.table()
+
+
+def test_an_interval_of_a_debiased_metric_is_no_shorter_than_chance_makes_it() -> None:
+    """Ten lists, clicks at the first place alone: what stands at the last could have been clicked too."""
+    lists, seen = 10, np.tile([1.0, 0.05], 10)
+    clicks = np.tile([1.0, 0.0], lists)
+    clicks[0] = 0.0
+    data = RankingData.from_arrays(
+        np.tile([[0.0], [1.0]], (lists, 1)), clicks, np.repeat(np.arange(lists), 2), propensity=seen
+    )
+    found = evaluate(data.X[:, 0], data, "clicks:ips")
+    plain = t_interval(found.per_query["clicks:ips"][:, None])
+    rate = 9 / (lists * 1.05)  # clicks over expected looks
+    chance = lists * rate * (1.0 * 1.0**2 + 0.05 * 20.0**2) / lists**2
+    own = np.var(found.per_query["clicks:ips"], ddof=1) / lists
+    error = np.sqrt((100 * chance + 9 * own) / 109)
+    low, high = found.interval("clicks:ips")
+    assert high - low > 3 * (plain[1][0] - plain[0][0])
+    assert low == 0.0  # 0.9 − 2.262 · 1.17 and less is cut
+    assert high == pytest.approx(0.9 + 2.2621571627982053 * error, rel=1e-9)  # skewed to the left
+
+
+def test_one_query_has_no_interval() -> None:
+    data = RankingData.from_arrays([[0.9], [0.8]], [0, 1], [1, 1])
+    assert np.isnan(evaluate(data.X[:, 0], data, "mrr").interval("mrr")).all()

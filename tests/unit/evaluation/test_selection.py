@@ -161,7 +161,7 @@ def test_weights_by_another_name_are_not_taken_for_weights(rows) -> None:
         params={"qid": qid, "importance": np.ones(len(qid))},
     )  # fmt: skip
     assert len(found) == 2
-    with pytest.raises(BadInput, match="may ask for qid and sample_weight"):
+    with pytest.raises(BadInput, match="may ask for qid, sample_weight and propensity"):
         judge.set_score_request(position=True)
 
 

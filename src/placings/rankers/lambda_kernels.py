@@ -105,10 +105,12 @@ class LambdaGradients:
 
 @dataclass(frozen=True, eq=False)
 class CrossEntropyGradients:
-    """XE-NDCG's gradients, in which an item's weight multiplies its share of the target.
+    """XE-NDCG's gradients, in which an item's weight multiplies its gain.
 
-    The target of item i is `w_i · (2^y_i − γ_i) / Σ_j (2^y_j − γ_j)` with γ drawn anew for each call from
-    [0, 1). With T its sum, gradients are T times LightGBM's for the target over T.
+    The target of item i is `t_i / Σ_j (2^y_j − γ_j)` with `t_i = m · (1 − γ_i) + w_i · (2^y_i − 1)`, γ drawn
+    anew for each call from [0, 1), and m the mean weight of the query's items with gain: a row without gain
+    keeps its small, random share, whatever it weighs. With T the sum of the targets, gradients are T times
+    LightGBM's for the targets over T. So one weight for all of a query's items multiplies its gradients.
 
     Bruch, An alternative cross entropy loss for learning-to-rank, WWW 2021.
     """
@@ -119,12 +121,28 @@ class CrossEntropyGradients:
     random: np.random.Generator
     threads: int = 1
 
+    @cached_property
+    def _gains(self) -> Floats:
+        return np.asarray(np.exp2(self.labels) - 1.0)
+
+    @cached_property
+    def _means(self) -> Floats:
+        """The mean weight of each query's rows with gain, of all its rows where none has any `[queries]`."""
+        found = np.zeros(len(self.offsets) - 1)
+        for chosen in (np.ones(len(self.labels)), (self.labels > 0.0).astype(np.float64)):
+            counts = sum_by_query(chosen, self.offsets)
+            totals = sum_by_query(self.weight * chosen, self.offsets)
+            np.divide(totals, counts, out=found, where=counts > 0.0)
+        return found
+
     def at(self, scores: Floats) -> tuple[Floats32, Floats32]:
         """Gradient and second derivative of the loss by each score, float32 `[rows]`; one row alone has 0."""
         values = np.ascontiguousarray(scores, dtype=np.float64)
-        targets = np.exp2(self.labels) - self.random.random(len(values))
+        noise = 1.0 - self.random.random(len(values))
+        plain = noise + self._gains
+        heavy = np.repeat(self._means, np.diff(self.offsets)) * noise + self.weight * self._gains
         gradient, bend = np.zeros((2, len(values)))
-        work = partial(_add_entropy, values, targets, self.weight, self.offsets, gradient, bend)
+        work = partial(_add_entropy, values, plain, heavy, self.offsets, gradient, bend)
         run_in_lots(work, self.offsets, self.threads)
         return gradient.astype(np.float32), bend.astype(np.float32)
 
@@ -182,7 +200,7 @@ def _add_lambdas(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add_entropy(scores, targets, weight, offsets, gradient, bend, first, last):  # type: ignore[no-untyped-def]
+def _add_entropy(scores, plain, heavy, offsets, gradient, bend, first, last):  # type: ignore[no-untyped-def]
     tiny = 1e-15
     for query in range(first, last):
         start, stop = offsets[query], offsets[query + 1]
@@ -191,14 +209,14 @@ def _add_entropy(scores, targets, weight, offsets, gradient, bend, first, last):
         top = scores[start]
         for row in range(start, stop):
             top = max(top, scores[row])
-        mass, plain, heavy = 0.0, 0.0, 0.0
+        mass, light, total = 0.0, 0.0, 0.0
         for row in range(start, stop):
             mass += math.exp(scores[row] - top)
-            plain += targets[row]
-            heavy += weight[row] * targets[row]
-        if heavy <= 0.0:
+            light += plain[row]
+            total += heavy[row]
+        if total <= 0.0:
             continue
-        factor = heavy / max(tiny, plain)
+        factor = total / max(tiny, light)
         count = stop - start
         share = np.empty(count)
         rest = np.empty(count)
@@ -206,7 +224,7 @@ def _add_entropy(scores, targets, weight, offsets, gradient, bend, first, last):
         for place in range(count):
             row = start + place
             share[place] = math.exp(scores[row] - top) / mass
-            term = share[place] - weight[row] * targets[row] / heavy
+            term = share[place] - heavy[row] / total
             gradient[row] = term
             rest[place] = term / max(tiny, 1.0 - share[place])
             one += rest[place]

@@ -203,7 +203,7 @@ class LightGBMRanker(TreeRanker):
 
     `sample_weight` weighs items. Where it is one number for each query, it is LightGBM's own; where one
     weight of queries gives each pair the weight of its better row, LightGBM is given that. Otherwise the
-    gradients are placings' own, by LightGBM's formulas with each pair (or share of the target) times its
+    gradients are placings' own, by LightGBM's formulas with each pair (or gain, for rank_xendcg) times its
     item's weight. Weights that only tell relevant rows from others, by the same factor in each query
     (`positive_weight`), scale the gradients of rows, as LightGBM has it. A propensity of the data takes the
     place of `debias`.
@@ -442,15 +442,15 @@ class LightGBMRanker(TreeRanker):
         """The weights `[rows]` that LightGBM is given, and gradients in place of its own if needed."""
         if not differ_within(train) or (train.propensity is None and are_classes(train)):
             return train.weight, None
+        by_query = weigh_queries(train)
+        if by_query is not None:
+            return np.repeat(by_query, train.sizes), None
         weight, threads = np.asarray(train.weight, dtype=np.float64), as_threads(self.n_jobs)
         if params["objective"] == "rank_xendcg":
             from placings.rankers.lambda_kernels import CrossEntropyGradients
 
             random = np.random.default_rng(as_seed(self.random_state) or 0)
             return None, CrossEntropyGradients(train.y, weight, train.offsets, random, threads)
-        by_query = weigh_queries(train)
-        if by_query is not None:
-            return np.repeat(by_query, train.sizes), None
         from placings.rankers.lambda_kernels import LambdaGradients, LambdaRules
 
         rules = LambdaRules(

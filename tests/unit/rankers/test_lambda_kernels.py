@@ -115,19 +115,32 @@ def test_scores_far_apart_overflow_nothing() -> None:
 
 
 def test_the_cross_entropy_pulls_to_the_weighed_share() -> None:
-    """First order: share − w·target / Σ w·target; the higher orders vanish in sum, as the first does."""
+    """First order: share − target / Σ targets; of two rows the third order undoes the second."""
 
     class Even(np.random.Generator):
         def random(self, size: Any = None, *_: Any) -> Any:  # type: ignore[override]
             return np.zeros(size)
 
-    labels, weight = np.array([1.0, 0.0]), np.array([3.0, 1.0])
+    labels, weight = np.array([1.0, 2.0]), np.array([3.0, 1.0])
     gradients = CrossEntropyGradients(labels, weight, np.array([0, 2]), Even(np.random.PCG64(0)))
     gradient, bend = gradients.at(np.zeros(2))
-    # targets 2 and 1, weighed 6 and 1: T = 7/3, shares 6/7 and 1/7. First: ½ − 6/7 = −5/14, over 1 − ½: ±5/7;
-    # second: ½ · (0 − (−5/7)) = 5/14, third: ½ · (0 − 5/7) = −5/14. Times T
-    np.testing.assert_allclose(gradient, [7 / 3 * -5 / 14, 7 / 3 * 5 / 14], rtol=1e-6)
-    np.testing.assert_allclose(bend, [7 / 3 / 4, 7 / 3 / 4], rtol=1e-6)
+    # gains 1 and 3, mean weight 2: targets 2 + 3 · 1 = 5 and 2 + 1 · 3 = 5 over 2 + 4, so T = 10/6; ½ − ½ = 0
+    np.testing.assert_allclose(gradient, [0.0, 0.0], atol=1e-7)
+    np.testing.assert_allclose(bend, [10 / 6 / 4, 10 / 6 / 4], rtol=1e-6)
+    even = CrossEntropyGradients(labels, np.ones(2), np.array([0, 2]), Even(np.random.PCG64(0)))
+    # targets 2 and 4 over 6. First: ½ − 1/3 = 1/6, over 1 − ½: ±1/3; second: −1/6, third: 1/6
+    np.testing.assert_allclose(even.at(np.zeros(2))[0], [1 / 6, -1 / 6], rtol=1e-6)
+
+
+def test_the_weight_of_a_row_without_gain_says_nothing() -> None:
+    scores, labels, weight, offsets = make_lists()
+    found = [
+        CrossEntropyGradients(
+            labels, np.where(labels > 0.0, weight, other), offsets, np.random.default_rng(0)
+        ).at(scores)[0][: offsets[1]]
+        for other in (1.0, 50.0)
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 # -- the libraries' own ------------------------------------------------------------------------------

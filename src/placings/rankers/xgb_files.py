@@ -102,14 +102,19 @@ def _check_booster(booster: Fields, width: int) -> None:
     if name == "dart" and len(_floats(booster, "weight_drop")) != len(trees):
         raise BadModel("weight_drop must be a number for each tree")
     _check_encoding(model.get("cats", {}), width)
-    ids = [_need(tree, "id", int) for tree in trees]  # the place where XGBoost puts it; another stays empty
-    if sorted(ids) != list(range(len(trees))):
-        raise BadModel("the ids of trees must be the numbers from 0 on, each once")
+    _check_ids(trees)
     for number, tree in enumerate(trees):
         try:
             _check_tree(tree, width)
         except BadModel as error:
             raise BadModel(f"tree {number}: {error}") from None
+
+
+def _check_ids(trees: list[Any]) -> None:
+    """An id is the place where XGBoost puts a tree: if two have the same, another place stays empty."""
+    ids = [_need(tree, "id", int) for tree in trees]
+    if sorted(ids) != list(range(len(trees))):
+        raise BadModel("the ids of trees must be the numbers from 0 on, each once")
 
 
 def _check_tree(tree: Fields, width: int) -> None:

@@ -201,7 +201,7 @@ def learn_debiased(
             )
     weighted = make(True).fit(train, valid=valid)
     if naive is None:
-        naive = make(False).fit(train.replace(propensity=None), valid=valid.replace(propensity=None))
+        naive = make(False).fit(train.replace(propensity=None), valid=valid)
     mean, error, lists = _compare(weighted.predict(valid), naive.predict(valid), valid)
     worse = lists > 1 and mean + SURE * error < 0.0
     facts = {

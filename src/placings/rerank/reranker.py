@@ -196,10 +196,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
-        learned, data = (
-            each.replace(propensity=find_propensities(table, self.propensity, marks))
-            for each, table, marks in zip((learned, data), (rows, others), carried, strict=True)
-        )
+        # without the setting a column weighs nothing; a metric such as dcg@10:ips may still stop by it
+        learned = learned.replace(propensity=find_propensities(rows, self.propensity, carried[0]))
+        if self.propensity is not None:
+            data = data.replace(propensity=find_propensities(others, self.propensity, carried[1]))
         ranker, debias = self._learn(learned, data)
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries

@@ -97,7 +97,7 @@ def test_a_full_disk_refuses_feedback_while_searches_go_on_and_passes(tmp_path, 
         search(server)
         assert server.ask("/readyz").status == 200
         trouble.unlink()
-        assert click(server, shown, "e1").body == {"new": 1, "known": 0}
+        assert click(server, shown, "e1").body == {"new": 1, "known": 0, "untrusted": 0, "doubts": {}}
         assert server.end() == 0
 
 
@@ -116,7 +116,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged_until_the_service_starts_ag
         search(server)
         server.end()
     with LiveServer(model, tmp_path / "data") as server:
-        assert click(server, shown, "e0").body == {"new": 0, "known": 1}
+        assert click(server, shown, "e0").body == {"new": 0, "known": 1, "untrusted": 0, "doubts": {}}
         assert click(server, shown, "e1").status == 202
 
 

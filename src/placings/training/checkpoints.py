@@ -86,7 +86,7 @@ def _measure(tensor: Tensor) -> str:
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, mark: dict[str, Any]) -> None:
     """Write the file beside, then rename: a reader sees the old one or the new one."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     facts = {
         "format": FORMAT,
@@ -99,7 +99,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, mark: dict[str, Any]) -
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in checkpoint.tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as temporary:
-        save_file(plain, str(temporary), metadata={"placings": json.dumps(facts)})
+        # not save_file: it writes beside its file, where a kill leaves a .tmp that nobody sweeps
+        Path(temporary).write_bytes(save(plain, metadata={"placings": json.dumps(facts)}))
 
 
 def sweep_leftovers(path: Path) -> None:

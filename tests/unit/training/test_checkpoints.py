@@ -63,7 +63,7 @@ def test_a_write_that_fails_leaves_the_old_one_and_nothing_else(
         Path(name).write_bytes(b"half of a")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("safetensors.torch.save_file", fail)
+    monkeypatch.setattr("safetensors.torch.save", fail)
     with pytest.raises(OSError, match="no space left"):
         write_checkpoint(path, make_checkpoint(9), MARK)
     found = read_checkpoint(path, MARK)

@@ -59,12 +59,13 @@ def test_a_write_that_fails_leaves_the_old_one_and_nothing_else(
     path = tmp_path / "run.safetensors"
     write_checkpoint(path, make_checkpoint(3), MARK)
 
-    def fail(tensors: Any, name: str, **more: Any) -> None:
-        Path(name).write_bytes(b"half of a")
+    def fail(file: Path, content: bytes) -> None:
+        with open(file, "wb") as half:
+            half.write(content[:9])
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("safetensors.torch.save", fail)
-    with pytest.raises(OSError, match="no space left"):
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no space left"):
+        patched.setattr(Path, "write_bytes", fail)
         write_checkpoint(path, make_checkpoint(9), MARK)
     found = read_checkpoint(path, MARK)
     assert found is not None

@@ -64,9 +64,10 @@ def test_a_write_that_fails_leaves_the_old_one_and_nothing_else(
             half.write(content[:9])
         raise OSError("no space left on device")
 
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="no space left"):
+    with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", fail)
-        write_checkpoint(path, make_checkpoint(9), MARK)
+        with pytest.raises(OSError, match="no space left"):
+            write_checkpoint(path, make_checkpoint(9), MARK)
     found = read_checkpoint(path, MARK)
     assert found is not None
     assert found.step == 3

@@ -78,7 +78,6 @@ def die() -> None:
 
 def arm(moment: str, step: int) -> None:
     """Lay what kills this process at a kind of moment, once so many steps are done."""
-    import safetensors.torch
     import torch.optim.optimizer as optimizers
 
     from placings.training import loop, progress
@@ -100,14 +99,14 @@ def arm(moment: str, step: int) -> None:
         yield tell
 
     progress.show_steps = count  # type: ignore[assignment]
-    save, rename, check = safetensors.torch.save_file, Path.replace, loop.Watch.check
+    write, rename, check = Path.write_bytes, Path.replace, loop.Watch.check
 
-    def write_half(tensors: Any, name: str, **more: Any) -> None:
-        save(tensors, name, **more)
-        content = Path(name).read_bytes()
-        if done >= step:
-            Path(name).write_bytes(content[: len(content) // 2])
-            die()
+    def write_half(self: Path, content: Any) -> int:
+        if self.suffix != ".part" or done < step:
+            return write(self, content)
+        write(self, content[: len(content) // 2])
+        die()
+        return 0
 
     def replace(self: Path, target: Any) -> Path:
         if moment == "unnamed":
@@ -122,7 +121,7 @@ def arm(moment: str, step: int) -> None:
         return check(self)
 
     if moment == "half":
-        safetensors.torch.save_file = write_half
+        Path.write_bytes = write_half  # type: ignore[method-assign]
     elif moment in ("unnamed", "named"):
         Path.replace = replace  # type: ignore[method-assign]
     elif moment == "check":

@@ -22,6 +22,7 @@ from placings.core import (
     PART,
     BadBundle,
     BadInput,
+    Bools,
     Bundle,
     Floats,
     Ints,
@@ -38,7 +39,7 @@ from placings.core import (
     take_turns,
     write_bundle,
 )
-from placings.data import Matrix, RankingData
+from placings.data import Matrix, RankingData, find_clusters
 from placings.evaluation import Comparison, compare
 from placings.features import FeatureSet, Rows
 from placings.logs import (
@@ -55,6 +56,7 @@ from placings.logs import (
 )
 from placings.metrics import mrr
 from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
+from placings.rerank.calibration import learn_apart
 from placings.rerank.engines import Engine
 from placings.rerank.guard import Guard, fit_guard
 from placings.rerank.requests import Focus, Hit, Request, Reranked, read_time
@@ -69,7 +71,8 @@ VERSIONS = (1, 2)  # 2 holds a sample request
 FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", "sample_request.json"
 OLD_FEATURES = "place_features.json"  # as version 1 called it
 FEATURE_SETS = tuple(LATE["features"])
-CROSSES = (("length", "location"), ("match", "location"))
+KINDS = ("location", "length", "match")  # what tells kinds of searches apart, the first always
+LEAST_OF_KIND = 300  # searches that a finer kind needs to be told apart
 UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
 PERSONAL = ("user_id", "session_id", "search_id")
 ENGINE_POSITION, SHOWN_POSITION = "engine_position", "shown_position"  # of a log that a service wrote
@@ -83,8 +86,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     `features` is "places", "shop" or a FeatureSet; `ranker` is "mean" (the mean of boosted trees and a
     network), the name of any other ranker, or a Ranker. With `guard=True` a guard is fitted on validation
-    searches: kinds of searches in which the model had not shown itself at least as good keep the engine's
-    order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
+    searches that did not stop the training: kinds of searches in which the model was not shown to lose less
+    than 0.005 keep the engine's order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
     Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
 
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
@@ -132,7 +135,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def fit(self, log: ClickLog | pd.DataFrame, *, valid: ClickLog | pd.DataFrame | None = None) -> Self:
         """Learn from a log; `valid` is what the ranker stops early by and the guard is fitted on.
 
-        Without `valid` a fifth of the sessions is set aside. Both are whole logs of their sessions: lists of
+        Without `valid` a fifth of the sessions is set aside. No list does both for one ranker: of 3,000
+        validation lists or more a third stops and the others are the guard's; of fewer each half judges the
+        ranker that the other half stopped, which trains twice (`learn_apart`). The guard takes what one
+        person (or session) searched for together. Both are whole logs of their sessions: lists of
         one item and searches without a click count too, because a search without a click is used where its
         list held what its session clicked later. Where rows have a `time`, past clicks are counted here: as
         of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
@@ -153,10 +159,14 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
-        ranker = self._make_ranker().fit(learned, valid=data)
+        if self.guard is True:
+            ranker, apart = learn_apart(self._make_ranker, learned, data, random_state=self.random_state)
+            guard = self._fit_guard(others, data, apart, later)
+        else:
+            ranker = self._make_ranker().fit(learned, valid=data)
+            guard = self.guard or None
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
-        guard = self._fit_guard(others, data, ranker.predict(data))
         self._take(features, ranker, guard, {})
         if timed and PAST in features.columns:
             self.clicks_, self.clicks_until_ = _count_all(known, later)
@@ -201,15 +211,28 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def _shared_settings(self) -> dict[str, Any]:
         return {"metric": "mrr", "random_state": self.random_state}
 
-    def _fit_guard(self, rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard | None:
-        if not isinstance(self.guard, bool):
-            return self.guard
-        if not self.guard:
-            return None
+    def _fit_guard(self, rows: pd.DataFrame, data: RankingData, scores: Floats, log: pd.DataFrame) -> Guard:
+        """The guard of held-out lists, as far as they had no say in when the training stopped.
+
+        A click that was carried to a list did not hang on where the item stood in it: it counts 1.
+        """
         context = describe_searches(rows, data.offsets)
+        chosen = [name for name in KINDS if name in context] or list(context)
         engine = -rows["position"].to_numpy(dtype=np.float64)
-        crosses = [each for each in CROSSES if all(name in context for name in each)]
-        return fit_guard(scores, engine, data.y, data.offsets, context, crosses=crosses)
+        propensity = None
+        if data.propensity is not None:
+            clicked = log[(log["label"] > 0) & (log["position"] <= self.pool)]["search_id"]
+            own = rows["search_id"].isin(clicked).to_numpy()
+            propensity = np.where(own, data.propensity, 1.0)
+        people = find_clusters(data)
+        apart: Bools = ~np.isnan(scores)
+        # a list without a label says nothing; where none was set apart, all are of one person, who decides nothing
+        labels = np.where(apart, data.y, 0.0) if apart.any() else data.y
+        return fit_guard(
+            np.where(apart, scores, engine), engine, labels, data.offsets,
+            {name: context[name] for name in chosen}, clusters=None if people is None else people.codes,
+            propensity=propensity, least=LEAST_OF_KIND,
+        )  # fmt: skip
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks

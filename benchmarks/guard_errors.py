@@ -1,4 +1,4 @@
-"""SIMULATED: how often the guard re-orders a kind of search that loses, how soon it sees a gain, what it costs.
+"""SIMULATED: how often the guard re-orders a kind that loses, how soon it sees a gain, and what it costs.
 
     python benchmarks/guard_errors.py [--trials 1000] [--quick] [--seed 0] [--processes N]
 
@@ -79,7 +79,7 @@ def draw_trap(rng: np.random.Generator, n: int, mean: float) -> Floats:
 
 
 def draw_quiet(rng: np.random.Generator, n: int, mean: float) -> Floats:
-    """All or nothing: the whole of a list is lost with the probability of the mean, and nothing else moves."""
+    """All or nothing: a list is lost as a whole with the probability of the mean; nothing else moves."""
     return np.sign(mean) * (rng.random(n) < abs(mean)).astype(np.float64)
 
 
@@ -171,7 +171,7 @@ def count_passes(task: tuple[str, int, float, int, int]) -> dict[str, float]:
 
 
 def count_cost(task: tuple[str, int, float, int, int]) -> dict[str, float]:
-    """The share of the gain that is forgone where every kind gains, each search of a person of its own kind."""
+    """The share of the gain that is forgone where every kind gains; no person has searches of two kinds."""
     name, n, mean, trials, seed = task
     rng = np.random.default_rng([seed, n, round(1e6 * (mean + 1)), list(KINDS).index(name), 1])
     got = whole = 0.0
@@ -234,8 +234,8 @@ def main() -> None:
             costs = run(gain, count_cost, names, sizes)
             rows = [(name, [f"{each['cost']:.0%}" for each in found]) for name, found in costs.items()]
             print_table(
-                f"SIMULATED · cost · five kinds that gain {gain / 2:g} to {1.5 * gain:g}, none loses: the share "
-                "of the gain forgone, by the searches that judge",
+                f"SIMULATED · cost · five kinds that gain {gain / 2:g} to {1.5 * gain:g}: the share of the "
+                "gain forgone, by the searches that judge",
                 rows, [f"{n:,}" for n in sizes],
             )  # fmt: skip
     print(f"\nThe guard re-ordered a kind that loses {LOSS:g} in at most {worst:.1%} of {trials:,} trials.")

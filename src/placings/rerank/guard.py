@@ -45,12 +45,12 @@ CLIP = 20.0  # what a click counts at most, of 1/propensity
 SMALL = 0.05  # the share of a kind's searches that may be in kinds of fewer than `least` when it is divided
 CLICKS, DEBIASED = "clicks", "propensity"
 LEANS = (
-    "Judged by raw clicks, which lean to the engine: people look at what it put on top. A model that is better "
-    "may look worse here; propensities (estimate_propensity) take the lean away."
+    "Judged by raw clicks, which lean to the engine: people look at what it put on top. A better model may "
+    "look worse here; propensities (estimate_propensity) take the lean away."
 )
 WEIGHED = (
-    "Judged by clicks that count 1/propensity, under the assumption that a search wants one item: the lean to "
-    "the engine is taken away as far as the propensities are right."
+    "Judged by clicks that count 1/propensity, as if each search wanted one item: the lean to the engine is "
+    "taken away as far as the propensities are right."
 )
 
 
@@ -206,8 +206,8 @@ class Guard(Shown):
         rows = tuple(
             (
                 Cell(_name_kind(each)), Cell(f"{each.searches:,}"),
-                Cell(f"{each.clusters:,}" if each.clusters else "-"), Cell(format_difference(each.difference)),
-                Cell(format_difference(each.low)),
+                Cell(f"{each.clusters:,}" if each.clusters else "-"),
+                Cell(format_difference(each.difference)), Cell(format_difference(each.low)),
                 Cell(f"{each.weight:g}" if self.old or each is not self.overall else "-"),
             )
             for each in (self.overall, *kinds)
@@ -221,9 +221,10 @@ class Guard(Shown):
             yield "Fitted by version 0.1, which let kinds pass that lose. Fit the re-ranker again."
             return
         yield (
-            f"A kind has the model's order where it was shown to lose less than {self.tolerance:g} ('at least' "
-            f"is above −{self.tolerance:g}); a kind that loses more passes with a probability of "
-            f"{1.0 - self.level:.0%}. A share of 0, and any kind not listed, keeps the engine's order."
+            "A kind has the model's order where it was shown to lose less than "
+            f"{self.tolerance:g} ('at least' is above −{self.tolerance:g}); one that loses more passes with "
+            f"a probability of {1.0 - self.level:.0%} at most. A share of 0, and any kind not listed, keeps "
+            "the engine's order."
         )
         left = [each for each in self.verdicts if each.weight == 0.0]
         if left:
@@ -304,7 +305,7 @@ def fit_guard(
 
     Kinds are the combinations of all dimensions of `context` (`{dimension: [searches]}`). With `least` the
     second and every later dimension divides a kind only where 95 % of its searches are then in kinds of
-    `least` searches or more: how coarse kinds are hangs on counts of searches alone, never on what they gained.
+    `least` searches or more: how coarse kinds are hangs on counts alone, never on what was gained.
 
     `clusters` names the person or session of each search: what is of one cluster counts together (None: each
     search by itself). Searches without a relevant row, or with fewer than two rows, say nothing.

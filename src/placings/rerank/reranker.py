@@ -87,8 +87,8 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     `features` is "places", "shop" or a FeatureSet; `ranker` is "mean" (the mean of boosted trees and a
     network), the name of any other ranker, or a Ranker. With `guard=True` a guard is fitted on validation
     searches that did not stop the training: kinds of searches in which the model was not shown to lose less
-    than 0.005 keep the engine's order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
-    Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
+    than 0.005 keep the engine's order. `pool` is how many hits of a list are looked at. A fitted FeatureSet
+    with a fitted Ranker, and a Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
 
     After `fit`: `features_`, `ranker_`, `guard_` (None without one), `clicks_` (how often each item was
     clicked in the log, by id), `clicks_until_` (the time of the newest search that they are of, microseconds
@@ -226,7 +226,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             propensity = np.where(own, data.propensity, 1.0)
         people = find_clusters(data)
         apart: Bools = ~np.isnan(scores)
-        # a list without a label says nothing; where none was set apart, all are of one person, who decides nothing
+        # lists without a label say nothing; where none is apart all are of one person, who decides nothing
         labels = np.where(apart, data.y, 0.0) if apart.any() else data.y
         return fit_guard(
             np.where(apart, scores, engine), engine, labels, data.offsets,

@@ -19,8 +19,12 @@ COLUMNS = (  # what `describe_searches` looks at, and how an engine's order is k
 FULL, PREFIX, WORDS, OTHER = "full name", "prefix", "words", "other"
 # the kind of a search that does not tell what a dimension goes by
 ABSENT = {
-    "length": f"[0, {BANDS[0][0] - 1}]", "location": HIDDEN, "match": OTHER, "target": UNKNOWN, "platform": UNKNOWN,
-}  # fmt: skip
+    "length": f"[0, {BANDS[0][0] - 1}]",
+    "location": HIDDEN,
+    "match": OTHER,
+    "target": UNKNOWN,
+    "platform": UNKNOWN,
+}
 
 
 def describe_searches(rows: Any, offsets: ArrayLike) -> dict[str, AnyArray]:

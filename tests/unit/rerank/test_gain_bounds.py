@@ -72,9 +72,7 @@ def test_where_each_search_gains_a_little_or_loses_everything_the_level_holds_ex
     for small in np.geomspace(0.1 / n, 0.9, 25):
         lost = (small + 0.005) / (1.0 + small)
         losses = np.arange(min(n, 60) + 1)
-        passes = [
-            bound_gain(np.repeat([small, -1.0], [n - k, k])).low >= -0.005 for k in losses.tolist()
-        ]
+        passes = [bound_gain(np.repeat([small, -1.0], [n - k, k])).low >= -0.005 for k in losses.tolist()]
         worst = max(worst, float(binom.pmf(losses, n, lost)[passes].sum()))
         student_worst = max(student_worst, (1.0 - lost) ** n)  # no loss seen: Student's bound is the mean
     assert worst <= 0.05

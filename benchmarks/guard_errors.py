@@ -147,8 +147,8 @@ def pass_bets(gains: Floats, people: Ints) -> bool:
 
 
 def pass_guard(gains: Floats, people: Ints, rng: np.random.Generator) -> bool:
-    """Whether the guard re-orders the kind, beside one of 2,000 searches that gains much."""
-    other = rng.choice([0.0, 0.5], size=2000, p=[0.8, 0.2])
+    """Whether the guard re-orders the kind, beside one of 300 searches that gains much."""
+    other = rng.choice([0.0, 0.5], size=300, p=[0.8, 0.2])
     both = np.concatenate([gains, other])
     kinds = np.repeat(["this", "other"], [len(gains), len(other)])
     who = np.concatenate([people, len(gains) + np.arange(len(other))])

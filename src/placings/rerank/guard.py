@@ -31,6 +31,7 @@ from placings.core import (
     as_scores,
     check_share,
     format_difference,
+    number_clusters,
     render_grid,
 )
 from placings.metrics import mrr
@@ -212,7 +213,7 @@ class Guard(Shown):
             )
             for each in (self.overall, *kinds)
         )  # fmt: skip
-        header = ("searches of", "searches", "people", "MRR gained", "at least", "model's share")
+        header = ("searches of", "searches", "people or sessions", "MRR gained", "at least", "model's share")
         return render_grid(Grid(header, rows, tuple(self._say_notes())), format)
 
     def _say_notes(self) -> Iterator[str]:
@@ -355,7 +356,7 @@ def judge_gains(
             "no search has two rows and something relevant, so a guard has nothing to go by. Give more data."
         )
     size = np.ones(len(gains)) if counts is None else counts
-    people = np.arange(len(gains)) if clusters is None else np.asarray(clusters, dtype=object)
+    people = np.arange(len(gains)) if clusters is None else number_clusters(clusters)
     for name, values in (*context.items(), ("clusters", people)):
         if len(np.asarray(values)) != len(gains):
             raise BadInput(f"context {name!r} must have a value for each of {len(gains)} searches. "
@@ -466,7 +467,7 @@ def _divide(
 
 def _test_shares(
     gains: Floats,
-    people: AnyArray,
+    people: Ints,
     counts: Floats,
     shares: Sequence[float],
     tolerance: float,

@@ -88,7 +88,7 @@ def test_searches_of_one_person_count_together() -> None:
     people = np.repeat(["w", "x", "y", "z"], 12)
     guard = fit_guard(model, engine, labels, offsets, context, clusters=people)
     assert (guard.verdicts[0].clusters, guard.verdicts[0].weight) == (4, 0.0)
-    assert "48       4" in guard.table()
+    assert "48                   4" in guard.table()
 
 
 def test_the_gain_forgone_is_that_of_undecided_kinds_over_all_searches() -> None:

@@ -81,8 +81,8 @@ def bound_gain(
 def _bound_sums(values: Floats, codes: Ints, counts: Floats, level: float) -> GainBound:
     if not len(values):
         return GainBound(float("nan"), -1.0, 1.0, 0)
-    size = np.bincount(codes, counts)
-    sums = np.bincount(codes, counts * values)
+    size: Floats = np.bincount(codes, counts).astype(np.float64)
+    sums: Floats = np.bincount(codes, counts * values).astype(np.float64)
     total = float(size.sum())
     mean = float(sums.sum()) / total
     if total**2 < FEWEST * float((size**2).sum()):

@@ -412,7 +412,7 @@ def weigh_gains(
     clicked = (labels > 0.0) & (sizes[owner] >= 2)
     value = np.zeros(len(labels))
     value[clicked] = np.minimum(1.0 / propensity[clicked], CLIP)
-    counts = np.bincount(owner, value, minlength=len(sizes))
+    counts: Floats = np.bincount(owner, value, minlength=len(sizes)).astype(np.float64)
     known = np.where(counts > 0.0, counts, np.nan)
     before = 1.0 / _rank_rows(engine, offsets)
     columns = []

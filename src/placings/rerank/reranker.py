@@ -159,6 +159,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             others = add_past_clicks(others, known, keep=ENGINE_POSITION in others)
         features = self._declare(rows).fit(rows)
         learned, data = features.to_ranking(rows), features.to_ranking(others)
+        guard: Guard | None
         if self.guard is True:
             ranker, apart = learn_apart(self._make_ranker, learned, data, random_state=self.random_state)
             guard = self._fit_guard(others, data, apart, later)

@@ -9,8 +9,9 @@ import pytest
 
 from placings.data import RankingData
 from placings.rankers import LightGBMRanker, LinearRanker, MeanRanker, OriginalOrder
-from placings.rerank import calibration
+from placings.rerank import calibration, reranker
 from placings.rerank.calibration import learn_apart
+from placings.rerank.guard import Guard, fit_guard
 
 
 class Watcher(LinearRanker):  # type: ignore[misc]
@@ -90,3 +91,39 @@ def test_which_rankers_look_at_held_out_lists() -> None:
     assert not heeds(LightGBMRanker(early_stopping=None))
     assert heeds(MeanRanker(members={"ridge": {}, "lightgbm": {}}))
     assert not heeds(MeanRanker(members={"ridge": {}, "linear": {}}))
+
+
+def test_a_re_ranker_gives_its_guard_people_kinds_and_what_clicks_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two searches of a session the first list was not clicked, but held what the second one did."""
+    pd = pytest.importorskip("pandas")
+    people = 12
+    rows = pd.DataFrame(
+        [
+            {
+                "search_id": f"{person}-{part}", "session_id": f"s{person}", "user_id": f"u{person // 2}",
+                "item_id": item, "position": place, "label": float(part == 1 and item == "b"),
+                "query": "lamp", "price": 1.0 + place, "propensity": 1.0 / place,
+                "time": pd.Timestamp("2024-05-03") + pd.Timedelta(minutes=10 * person + part),
+            }
+            for person in range(people)
+            for part in (0, 1)
+            for place, item in enumerate("abc", 1)
+        ]
+    )  # fmt: skip
+    told: dict[str, Any] = {}
+
+    def spy(*given: Any, **settings: Any) -> Guard:
+        told.update(settings, labels=given[2], offsets=given[3], context=given[4])
+        return fit_guard(*given, **settings)
+
+    monkeypatch.setattr(reranker, "fit_guard", spy)
+    fitted = reranker.Reranker(features="shop", ranker="ridge").fit(rows, valid=rows)
+    assert list(told["context"]) == ["length"]  # a shop's log tells no place
+    assert len(set(told["clusters"].tolist())) == people // 2
+    clicked = told["propensity"][told["labels"] > 0]
+    assert sorted(clicked.tolist()) == [0.5] * people + [1.0] * people  # clicked at place 2; carried
+    assert fitted.guard_ is not None
+    assert fitted.guard_.judged_by == "propensity"
+    assert fitted.guard_.verdicts[0].clusters == people // 2

@@ -33,18 +33,18 @@ def bound_gain(
     """The mean of gains between −1 and 1, and bounds that it passes with probability 1 − `level` each.
 
     `gains` are `[searches]`, `clusters` the person or session of each (None: each stands alone), `counts`
-    what each search counts (1 unless given, such as 1/propensity). With S and N the sums of counts · gains
-    and of counts in each cluster, `h = Σ N² / Σ N` (the size of a search's cluster) and L = 1.5:
+    what each search counts, c (1 unless given, such as 1/propensity). With S and N the sums of c · gains and
+    of c in each cluster, `h = searches / clusters · Σ c² / Σ c` (what an average cluster counts) and L = 1.5:
 
         θ = (Σ S − L·h) / (Σ N + L·h)
         s² = G/(G − 1) · (Σ (S − θ·N)² + L·h²·(1 + θ)²) / (Σ N + L·h)²
         low = θ − t(level, G − 1) · s,    G = (Σ N)² / Σ N²
 
-    So the bound is Student's for clusters, as if another one and a half clusters had been seen that lost
-    everything. Without them it fails where it is needed: gains of reciprocal rank are mostly 0, a large loss
-    is rare, and ten searches without one say little. Of gains that are small with probability 1 − q and −1
-    otherwise, the worst there is, Student's bound at 95 % lies above the truth in up to 90 % of the samples
-    of ten; with L = 1.5 in at most 5 % of the samples of any size that was tried (5 to 5,000; summed exactly,
+    So the bound is Student's for clusters, as if another one and a half average clusters had been seen that
+    lost everything. Without them it fails where it is needed: gains of reciprocal rank are mostly 0, a large
+    loss is rare, and ten searches without one say little. Of gains that are small with probability 1 − q and
+    −1 otherwise, the worst there is, Student's bound at 95 % lies above the truth in up to 90 % of all
+    samples of ten; with L = 1.5 in at most 5 % of the samples of any size that was tried (5 to 5,000; summed exactly,
     as the tests do; with L = 1 it is 7 %). The added weight is gone in large kinds: at 1,000 searches it
     costs 0.0015. How often the bound fails for people who search often is what `benchmarks/guard_errors.py`
     counts.
@@ -54,7 +54,7 @@ def bound_gain(
 
     >>> bound = bound_gain(np.tile([0.0, 0.0, 0.0, 0.5], 50))
     >>> round(bound.mean, 3), round(bound.low, 3)
-    (0.125, 0.088)
+    (0.125, 0.089)
     >>> bound_gain(np.zeros(10)).low < -0.2 < bound_gain(np.zeros(1000)).low  # ten say little
     True
 
@@ -87,16 +87,16 @@ def _bound_sums(values: Floats, codes: Ints, counts: Floats, level: float) -> Ga
     mean = float(sums.sum()) / total
     if total**2 < FEWEST * float((size**2).sum()):
         return GainBound(mean, -1.0, 1.0, len(size))
-    low = _find_low(sums, size, level)
-    return GainBound(mean, low, -_find_low(-sums, size, level), len(size))
+    typical = len(values) / len(size) * float((counts**2).sum()) / total
+    low = _find_low(sums, size, typical, level)
+    return GainBound(mean, low, -_find_low(-sums, size, typical, level), len(size))
 
 
-def _find_low(sums: Floats, size: Floats, level: float) -> float:
+def _find_low(sums: Floats, size: Floats, typical: float, level: float) -> float:
     from scipy.special import stdtrit
 
     total = float(size.sum())
-    typical = float((size**2).sum()) / total
-    worth = total / typical  # G
+    worth = total**2 / float((size**2).sum())  # G
     all_in = total + LOSERS * typical
     theta = (float(sums.sum()) - LOSERS * typical) / all_in
     spread = float(((sums - theta * size) ** 2).sum()) + LOSERS * (typical * (1.0 + theta)) ** 2

@@ -44,9 +44,9 @@ def bound_gain(
     lost everything. Without them it fails where it is needed: gains of reciprocal rank are mostly 0, a large
     loss is rare, and ten searches without one say little. Of gains that are small with probability 1 − q and
     −1 otherwise, the worst there is, Student's bound at 95 % lies above the truth in up to 90 % of all
-    samples of ten; with L = 1.5 in at most 5 % of the samples of any size that was tried (5 to 5,000; summed exactly,
-    as the tests do; with L = 1 it is 7 %). The added weight is gone in large kinds: at 1,000 searches it
-    costs 0.0015. How often the bound fails for people who search often is what `benchmarks/guard_errors.py`
+    samples of ten; with L = 1.5 in at most 5 % of the samples of any size that was tried (5 to 5,000; summed
+    exactly, as the tests do; with L = 1 it is 7 %). The added weight is gone in large kinds: at 1,000
+    searches it costs 0.0015. How often the bound fails for people who search often is what `benchmarks/guard_errors.py`
     counts.
 
     The upper bound is the lower one of −`gains`, turned round. With fewer than two clusters' worth (G < 2)

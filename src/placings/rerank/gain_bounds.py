@@ -46,8 +46,8 @@ def bound_gain(
     −1 otherwise, the worst there is, Student's bound at 95 % lies above the truth in up to 90 % of all
     samples of ten; with L = 1.5 in at most 5 % of the samples of any size that was tried (5 to 5,000; summed
     exactly, as the tests do; with L = 1 it is 7 %). The added weight is gone in large kinds: at 1,000
-    searches it costs 0.0015. How often the bound fails for people who search often is what `benchmarks/guard_errors.py`
-    counts.
+    searches it costs 0.0015. How often the bound fails for people who search often is what
+    `benchmarks/guard_errors.py` counts.
 
     The upper bound is the lower one of −`gains`, turned round. With fewer than two clusters' worth (G < 2)
     the bounds are −1 and 1; without a gain the mean is NaN.

@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from placings.core import Floats, Ints
-from placings.rerank.gain_bounds import bound_gain
-from placings.rerank.guard import judge_gains
+from placings.rerank import bound_gain, judge_gains
 
 SIZES = (10, 30, 80, 200, 1000)
 MARGIN, LOSS, ALPHA = 0.005, 0.02, 0.05

@@ -31,7 +31,7 @@ test-portable: $(STAMP)  ## the numeric tests as a CPU without this one's vector
 	$(BIN)/python tests/portable.py
 
 test-slow: $(STAMP)  ## the long tests
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m slow --durations=25
 
 # Each prints what it measured; one that lacks its data, its peer or its device says so and exits with 0.
 bench: $(STAMP)  ## ratios against the peers that the install brings, measured now on this machine

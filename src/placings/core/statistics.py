@@ -226,8 +226,9 @@ def interval_means(
     units: a sample in which the rare parts happen to be missing has a low mean and a low variance at once,
     and its own interval misses the truth. Ends are cut at the `bounds` of each column, which no mean leaves.
 
-    >>> interval_means(np.array([[0.0], [1.0], [1.0], [0.0]]))  # 0.5 ± 3.1824 · 0.57735/2
-    (array([-0.41869298]), array([1.41869298]))
+    >>> low, high = interval_means(np.array([[0.0], [1.0], [1.0], [0.0]]))  # 0.5 ± 3.1824 · 0.57735/2
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([-0.4187], [1.4187])
     >>> interval_means(np.array([[0.0], [1.0], [1.0], [0.0]]), bounds=[(0.0, 1.0)])
     (array([0.]), array([1.]))
     """

@@ -242,9 +242,8 @@ def bound_mean(
 
     - the usual `mean ± t · s` with C − 1 degrees of freedom;
     - Hall's, which takes the skewness of u out by a cubic before it asks for t;
-    - with `reach`, t's as if one and a half more clusters had been seen whose residual is −reach, for the
-    lower
-      end, or +reach, for the upper one.
+    - with `reach`, t's as if one and a half more clusters had been seen whose residual is −reach, for
+      the lower end, or +reach, for the upper one.
 
     Weights such as 1/p make few large values, and a short log may hold none of them: its spread then says
     nothing, and the first alone is far too sure. `reach` is how much one click can change a unit's value.

@@ -399,7 +399,7 @@ def test_no_truncation_reaches_lightgbm_which_would_end_the_process() -> None:
 )
 def test_a_tree_that_is_none_is_refused(old: bytes, new: bytes, problem: str) -> None:
     text = make(rounds=2, leaves=4).fit(TRAIN)._give_weights()["model.txt"]
-    head, _, body = text.partition(b"Tree=0")
+    head, _, body = text.partition(b"end of trees")[0].partition(b"Tree=0")
     assert b"tree_sizes=" in head
     changed = text.replace(old, new, 1)
     size = int(head.split(b"tree_sizes=")[1].split()[0])

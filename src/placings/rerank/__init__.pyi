@@ -8,8 +8,11 @@ from .engines import Engine as Engine
 from .engines import HitReader as HitReader
 from .engines import HitsFile as HitsFile
 from .engines import open_engine as open_engine
+from .gain_bounds import GainBound as GainBound
+from .gain_bounds import bound_gain as bound_gain
 from .guard import Guard as Guard
 from .guard import fit_guard as fit_guard
+from .guard import judge_gains as judge_gains
 from .own_histories import give_own_clicks as give_own_clicks
 from .requests import Focus as Focus
 from .requests import Hit as Hit

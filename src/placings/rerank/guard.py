@@ -1,14 +1,14 @@
-"""A guard: a model's order is used only where it has shown itself no worse than the engine's.
+"""A guard: a model's order is used only for kinds of searches in which it was shown not to lose.
 
 Searches are put into kinds that are known before anything is clicked (how long the text is, whether the user
-shares a position, …). On held-out searches each kind says how much the model gains over the engine; a kind
-with little evidence leans on all searches together. Where the gain is in doubt the engine's order stays.
+shares a position, …); each search is of one kind. For each kind a test on searches that had no part in the
+training asks whether the model loses less than a margin. Where that is not shown the engine's order stays.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,68 +29,91 @@ from placings.core import (
     as_offsets,
     as_same_length,
     as_scores,
+    check_share,
     format_difference,
+    number_clusters,
     render_grid,
 )
 from placings.metrics import mrr
-from placings.rerank.search_kinds import COLUMNS, describe_search, describe_searches
+from placings.rerank.gain_bounds import GainBound, bound_gain
+from placings.rerank.search_kinds import ABSENT, COLUMNS, describe_search, describe_searches
 
-VERSION = 1
-WEIGHTS = (0.25, 0.5, 0.75, 1.0)  # of the model in a blend; 0 is the engine alone
+VERSION, OLD_VERSION = 2, 1
+WEIGHTS = (1.0,)  # of the model in a blend; 0 is the engine alone
 CROSS = " × "
-PRIOR_SEARCHES = 20.0  # so many searches' worth of the overall variance steadies a small kind's own
 ALL = "all"
+CLIP = 20.0  # what a click counts at most, of 1/propensity
+SMALL = 0.05  # the share of a kind's searches that may be in kinds of fewer than `least` when it is divided
+CLICKS, DEBIASED = "clicks", "propensity"
+LEANS = (
+    "Judged by raw clicks, which lean to the engine: people look at what it put on top. A better model may "
+    "look worse here; propensities (estimate_propensity) take the lean away."
+)
+WEIGHED = (
+    "Judged by clicks that count 1/propensity, as if each search wanted one item: the lean to the engine is "
+    "taken away as far as the propensities are right."
+)
 
 
 @dataclass(frozen=True)
 class KindVerdict:
-    """What held-out searches said of one kind, and the model's share of the blend that follows.
+    """What searches set apart said of one kind, and the model's share of the order that follows.
 
-    `difference` is the mean reciprocal rank of the chosen blend minus the engine's as it was seen, `shrunk`
-    the same leaned towards all searches, `low` its lower bound. Where the engine stays, they are the model's.
+    `difference` is the mean reciprocal rank of the blend with this share minus the engine's, `low` its lower
+    bound, `clusters` how many people or sessions the searches are of. Where the engine stays they are the
+    model's own. `shrunk` is known of guards that version 0.1 fitted.
     """
 
     by: str
     value: str
     searches: int
     difference: float
-    shrunk: float
     low: float
     weight: float
+    clusters: int = 0
+    shrunk: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Guard(Shown):
     """The share of the model in the order of each kind of search: 0 is the engine's order, 1 the model's.
 
-    A search belongs to one kind of each dimension; the smallest share of them counts, and a kind that was not
-    seen, or too seldom, has the share of all searches.
+    A search is of one kind. A kind that was not seen when the guard was fitted keeps the engine's order.
+    `overall` is what all searches together said; nothing follows from it. `forgone` is what undecided kinds
+    would have gained, by their means, for each of all searches.
 
     >>> context = {"length": np.array(["short", "long"] * 50)}
     >>> offsets, labels = np.arange(0, 201, 2), np.tile([0.0, 1.0, 1.0, 0.0], 50)
     >>> model = np.tile([0.0, 1.0, 0.0, 1.0], 50)  # right in short searches, wrong in long ones
     >>> guard = fit_guard(model, -np.tile([1.0, 2.0], 100), labels, offsets, context)
-    >>> guard.find_weights({"length": np.array(["short", "long"])}, 2)
-    array([1., 0.])
+    >>> guard.find_weights({"length": np.array(["short", "long", "never seen"])}, 3)
+    array([1., 0., 0.])
+
+    A guard that version 0.1 fitted (`old`) works as it did: its kinds overlap, the smallest share of them
+    counts, and a kind that was not seen has the share of all searches.
     """
 
     overall: KindVerdict
     verdicts: tuple[KindVerdict, ...]
     tolerance: float = 0.005
+    level: float = 0.95
+    forgone: float = 0.0
+    judged_by: str = CLICKS
+    old: bool = False
 
     def find_weights(self, context: Mapping[str, ArrayLike], searches: int) -> Floats:
         """The model's share for each search, `[searches]`."""
         weights = np.full(searches, np.inf)
-        for by, known in self._table().items():
-            values = _cross_values(context, by.split(CROSS))
+        for by, names, known in self._dimensions:
+            values = self._read_kinds(context, names, searches)
             if values is None:
                 continue
             if len(values) != searches:
                 raise BadInput(f"context {by!r} must have a value for each of {searches} searches. "
                                f"Got {len(values)}.")  # fmt: skip
-            found = np.array([known.get(str(value), np.inf) for value in values.tolist()], dtype=np.float64)
+            found = np.array([known.get(value, np.inf) for value in values], dtype=np.float64)
             weights = np.minimum(weights, found)
-        return np.where(np.isinf(weights), self.overall.weight, weights)
+        return np.where(np.isinf(weights), self._rest, weights)
 
     def apply(self, scores: ArrayLike, rows: Any, offsets: ArrayLike | None) -> Floats:
         """Guarded scores for rows with a `position` (or a `score`) and what describes the search.
@@ -121,16 +144,43 @@ class Guard(Shown):
 
     def _find_weight(self, kinds: Mapping[str, str]) -> float:
         """`find_weights` of one search."""
+        told = kinds if self.old else {**ABSENT, **kinds}
         least = math.inf
-        for by, names, known in self._dimensions:
-            if all(name in kinds for name in names):
-                value = kinds[by] if len(names) == 1 else CROSS.join([kinds[name] for name in names])
-                least = min(least, known.get(value, math.inf))
-        return self.overall.weight if math.isinf(least) else least
+        for _, names, known in self._dimensions:
+            if all(name in told for name in names):
+                least = min(least, known.get(CROSS.join([told[name] for name in names]), math.inf))
+        return self._rest if math.isinf(least) else least
+
+    def _read_kinds(
+        self, context: Mapping[str, ArrayLike], names: Sequence[str], searches: int
+    ) -> list[str] | None:
+        """The kind of each search in these dimensions; None if one of them is not known.
+
+        What a log does not tell of any search is what a search is that does not tell it. Guards of version
+        0.1 left such a dimension out.
+        """
+        columns = []
+        for name in names:
+            if name in context:
+                columns.append([str(value) for value in np.asarray(context[name], dtype=object).tolist()])
+            elif not self.old and name in ABSENT:
+                columns.append([ABSENT[name]] * searches)
+            else:
+                return None
+        if not columns:
+            return [""] * searches
+        return [CROSS.join(values) for values in zip(*columns, strict=True)]
+
+    @property
+    def _rest(self) -> float:
+        return self.overall.weight if self.old else 0.0
 
     @cached_property
     def _dimensions(self) -> list[tuple[str, list[str], dict[str, float]]]:
-        return [(by, by.split(CROSS), known) for by, known in self._table().items()]
+        table: dict[str, dict[str, float]] = {}
+        for each in self.verdicts:
+            table.setdefault(each.by, {})[each.value] = each.weight
+        return [(by, [] if by == ALL else by.split(CROSS), known) for by, known in table.items()]
 
     def blend(
         self,
@@ -152,50 +202,82 @@ class Guard(Shown):
         return float((self.find_weights(context, searches) == 0.0).mean()) if searches else float("nan")
 
     def table(self, format: str = "text") -> str:
-        """All kinds, the least gain first."""
-        shown = [self.overall, *sorted(self.verdicts, key=lambda each: each.low)]
+        """All kinds, the least gain first, what was forgone, and what the verdicts rest on."""
+        kinds = sorted(self.verdicts, key=lambda each: each.low)
         rows = tuple(
             (
-                Cell(f"{each.by} {each.value}".strip()), Cell(f"{each.searches:,}"),
-                Cell(format_difference(each.difference)), Cell(format_difference(each.shrunk)),
-                Cell(format_difference(each.low)), Cell(f"{each.weight:g}"),
+                Cell(_name_kind(each)), Cell(f"{each.searches:,}"),
+                Cell(f"{each.clusters:,}" if each.clusters else "-"),
+                Cell(format_difference(each.difference)), Cell(format_difference(each.low)),
+                Cell(f"{each.weight:g}" if self.old or each is not self.overall else "-"),
             )
-            for each in shown
+            for each in (self.overall, *kinds)
         )  # fmt: skip
-        header = ("searches of", "searches", "MRR gained", "shrunk", "at least", "model's share")
-        note = "A share of 0 leaves the engine's order. 'At least' is the lower bound of the shrunk gain."
-        return render_grid(Grid(header, rows, (note,)), format)
+        header = ("searches of", "searches", "people or sessions", "MRR gained", "at least", "model's share")
+        return render_grid(Grid(header, rows, tuple(self._say_notes())), format)
+
+    def _say_notes(self) -> Iterator[str]:
+        if self.old:
+            yield "A share of 0 leaves the engine's order. 'At least' is the lower bound of the shrunk gain."
+            yield "Fitted by version 0.1, which let kinds pass that lose. Fit the re-ranker again."
+            return
+        yield (
+            "A kind has the model's order where it was shown to lose less than "
+            f"{self.tolerance:g} ('at least' is above −{self.tolerance:g}); one that loses more passes with "
+            f"a probability of {1.0 - self.level:.0%} at most. A share of 0, and any kind not listed, keeps "
+            "the engine's order."
+        )
+        left = [each for each in self.verdicts if each.weight == 0.0]
+        if left:
+            searches = sum(each.searches for each in left) / max(1, self.overall.searches)
+            yield (
+                f"Left to the engine: {len(left)} of {len(self.verdicts)} kinds, {searches:.0%} of the "
+                f"searches. Gain forgone in those undecided: {format_difference(self.forgone)} MRR a search, "
+                "over all searches, by their means."
+            )
+        yield LEANS if self.judged_by == CLICKS else WEIGHED
 
     def to_dict(self) -> dict[str, Any]:
         return self.to_state()
 
     def to_state(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Plain values for JSON; a guard of version 0.1 in its own form."""
+        if self.old:
+            return {
+                "guard": OLD_VERSION,
+                "tolerance": self.tolerance,
+                "overall": _write_verdict(self.overall, "shrunk"),
+                "verdicts": [_write_verdict(each, "shrunk") for each in self.verdicts],
+            }
         return {
             "guard": VERSION,
             "tolerance": self.tolerance,
-            "overall": vars(self.overall),
-            "verdicts": [dict(vars(each)) for each in self.verdicts],
+            "level": self.level,
+            "forgone": self.forgone,
+            "judged_by": self.judged_by,
+            "overall": _write_verdict(self.overall, "clusters"),
+            "verdicts": [_write_verdict(each, "clusters") for each in self.verdicts],
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Guard:
-        """The reverse of `to_state`; anything that is not a guard of this version is refused."""
-        if not isinstance(state, Mapping) or state.get("guard") != VERSION:
-            found = state.get("guard") if isinstance(state, Mapping) else state
-            raise BadInput(f"a guard's state must be of version {VERSION}. Got {found!r}.")
+        """The reverse of `to_state`; anything that is not a guard of version 1 or 2 is refused."""
+        version = state.get("guard") if isinstance(state, Mapping) else state
+        if version not in (OLD_VERSION, VERSION) or isinstance(version, bool):
+            raise BadInput(f"a guard's state must be of version {OLD_VERSION} or {VERSION}. Got {version!r}.")
+        old = version == OLD_VERSION
         try:
-            overall = _read_verdict(state["overall"])
-            verdicts = tuple(_read_verdict(each) for each in state["verdicts"])
-            return cls(overall, verdicts, float(state["tolerance"]))
+            overall = _read_verdict(state["overall"], old)
+            verdicts = tuple(_read_verdict(each, old) for each in state["verdicts"])
+            tolerance = float(state["tolerance"])
+            if old:
+                return cls(overall, verdicts, tolerance, old=True)
+            level, forgone, judged_by = float(state["level"]), float(state["forgone"]), state["judged_by"]
+            if judged_by not in (CLICKS, DEBIASED) or not math.isfinite(forgone):
+                raise ValueError(f"judged by {judged_by!r}, forgone {forgone!r}")
+            return cls(overall, verdicts, tolerance, level, forgone, judged_by)
         except (KeyError, TypeError, ValueError) as error:
             raise BadInput(f"a guard's state is damaged: {error}. Fit the guard again.") from error
-
-    def _table(self) -> dict[str, dict[str, float]]:
-        table: dict[str, dict[str, float]] = {}
-        for each in self.verdicts:
-            table.setdefault(each.by, {})[each.value] = each.weight
-        return table
 
 
 def fit_guard(
@@ -205,63 +287,99 @@ def fit_guard(
     offsets: ArrayLike | None,
     context: Mapping[str, ArrayLike],
     *,
-    crosses: Sequence[Sequence[str]] = (),
+    clusters: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
     weights: Sequence[float] = WEIGHTS,
     tolerance: float = 0.005,
-    level: float = 0.9,
-    spread: float = 0.01,
-    least: int = 30,
+    level: float = 0.95,
+    least: int = 0,
 ) -> Guard:
-    """Judge each kind of search on data that the model was not trained on.
+    """Judge each kind of search on data that had no part in the training: neither learned nor stopped from.
 
-    For every blend `w · model + (1 − w) · engine` (standardised in its list) the difference of reciprocal
-    ranks to the engine is taken search by search. The mean of a kind, with its standard error, leans towards
-    the mean of all: `(x/se² + m/τ²) / (1/se² + 1/τ²)` with τ, how far kinds of a dimension lie apart, by the
-    method of moments and at least `spread`. Shares whose lower bound (one-sided, `level`) is −`tolerance` or
-    more, and from which a gain is expected, are safe. Of all searches the safe share that gains most is
-    chosen; a kind has the largest safe share up to that one (up to 1 where there is none), and 0, the
-    engine's order, where none is safe: kinds are there to object, not to be tuned to their noise. A kind of
-    fewer than `least` searches gets no verdict of its own: it has that of its other dimensions, or of all.
-    `crosses` names dimensions whose combinations are kinds too. Searches without a relevant row, or with
-    fewer than two rows, say nothing.
+    For every share w the blend `w · model + (1 − w) · engine` (standardised in its list) is compared with the
+    engine, search by search, by the reciprocal rank of the first relevant row. A share passes in a kind if
+    the lower bound of the mean difference (`bound_gain`, one-sided at `level`) is above −`tolerance` and the
+    mean is not negative. A kind has the largest share that passes, and 0, the engine's order, if none does.
+    With several shares each is tested at (1 − `level`) divided by their number, so that a kind in which every
+    share loses more than `tolerance` is re-ordered with a probability of 1 − `level` at most. No kind borrows
+    from another.
 
-    DerSimonian and Laird: Meta-analysis in clinical trials, 1986.
+    Kinds are the combinations of all dimensions of `context` (`{dimension: [searches]}`). With `least` the
+    second and every later dimension divides a kind only where 95 % of its searches are then in kinds of
+    `least` searches or more: how coarse kinds are hangs on counts alone, never on what was gained.
+
+    `clusters` names the person or session of each search: what is of one cluster counts together (None: each
+    search by itself). Searches without a relevant row, or with fewer than two rows, say nothing.
+
+    `propensity` `[rows]` is the probability that a row's place was looked at. A clicked row then counts
+    1/propensity (20 at most), and the difference is that of its own reciprocal rank: the mean, over weights,
+    is MRR's difference without the lean of clicks to the engine if a search wants one item. Rows that are not
+    clicked need none.
+
+    Schuirmann: A comparison of the two one-sided tests procedure, 1987 (a margin).
     """
     model, engine, borders = _check_pair(scores, engine_scores, offsets)
     grades = as_labels(labels)
     as_same_length(model, grades, "scores and labels")
     shares = _check_weights(weights)
-    if not (0.5 <= level < 1.0 and tolerance >= 0.0 and spread > 0.0):
-        raise BadInput(
-            "level must be from 0.5 to below 1, tolerance 0 or more, spread above 0. "
-            f"Got {level!r}, {tolerance!r} and {spread!r}."
-        )
-    gains = measure_gains(model, engine, grades, borders, shares)
+    check_share("level", level)
+    if not (tolerance >= 0.0 and least >= 0):
+        raise BadInput(f"tolerance and least must be 0 or more. Got {tolerance!r} and {least!r}.")
+    if propensity is None:
+        gains = measure_gains(model, engine, grades, borders, shares)
+        counts = np.ones(len(gains))
+    else:
+        seen = _check_propensity(propensity, grades)
+        gains, counts = weigh_gains(model, engine, grades, borders, shares, seen)
+    return judge_gains(
+        gains, context, clusters=clusters, counts=counts, shares=shares, tolerance=tolerance, level=level,
+        least=least, judged_by=CLICKS if propensity is None else DEBIASED,
+    )  # fmt: skip
+
+
+def judge_gains(
+    gains: Floats,
+    context: Mapping[str, ArrayLike],
+    *,
+    clusters: ArrayLike | None = None,
+    counts: Floats | None = None,
+    shares: Sequence[float] = WEIGHTS,
+    tolerance: float = 0.005,
+    level: float = 0.95,
+    least: int = 0,
+    judged_by: str = CLICKS,
+) -> Guard:
+    """The guard of gains that were measured, `[searches, shares]`; NaN where a search says nothing."""
     judged: Bools = ~np.asarray(np.isnan(gains).any(axis=1))
-    z = _find_z(level)
     if not judged.any():
         raise BadInput(
             "no search has two rows and something relevant, so a guard has nothing to go by. Give more data."
         )
-    known = gains[judged]
-    means = known.mean(axis=0)
-    variance = known.var(axis=0) + 1e-12
-    errors = np.sqrt(variance / len(known))
-    overall = _choose(ALL, "", len(known), means, means, means - z * errors, shares, tolerance)
-    verdicts: list[KindVerdict] = []
-    for names in [[name] for name in context] + [list(each) for each in crosses]:
-        values = _cross_values(context, names)
-        if values is None:
-            raise BadInput(f"crosses must name dimensions of the context. Got {names!r}.")
-        if len(values) != len(judged):
-            raise BadInput(f"context {names!r} must have a value for each of {len(judged)} searches. "
-                           f"Got {len(values)}.")  # fmt: skip
-        own = np.array([str(value) for value in values[judged].tolist()], dtype=object)
-        verdicts += _judge_dimension(
-            CROSS.join(names), own, known, means, variance, shares, z=z, tolerance=tolerance, spread=spread,
-            least=least, most=overall.weight or 1.0,
-        )  # fmt: skip
-    return Guard(overall, tuple(verdicts), tolerance)
+    size = np.ones(len(gains)) if counts is None else counts
+    people = np.arange(len(gains)) if clusters is None else number_clusters(clusters)
+    for name, values in (*context.items(), ("clusters", people)):
+        if len(np.asarray(values)) != len(gains):
+            raise BadInput(f"context {name!r} must have a value for each of {len(gains)} searches. "
+                           f"Got {len(np.asarray(values))}.")  # fmt: skip
+
+    def judge(members: Ints) -> tuple[float, GainBound]:
+        return _test_shares(gains[members], people[members], size[members], shares, tolerance, level)
+
+    everything = np.flatnonzero(judged)
+    weight, bound = judge(everything)
+    overall = _tell(ALL, "", len(everything), weight, bound)
+    verdicts, forgone = [], 0.0
+    columns = {
+        name: np.array([str(value) for value in np.asarray(values, dtype=object).tolist()], dtype=object)
+        for name, values in context.items()
+    }
+    for told, members in _divide(columns, everything, list(columns), (), least):
+        weight, bound = judge(members)
+        by, value = CROSS.join(name for name, _ in told) or ALL, CROSS.join(value for _, value in told)
+        verdicts.append(_tell(by, value, len(members), weight, bound))
+        if weight == 0.0 and bound.high >= 0.0:  # undecided: not shown to lose
+            forgone += bound.mean * float(size[members].sum() / size[everything].sum())
+    return Guard(overall, tuple(verdicts), tolerance, level, forgone, judged_by)
 
 
 def measure_gains(
@@ -274,6 +392,35 @@ def measure_gains(
         blended = blend_scores(model, engine, offsets, np.full(len(offsets) - 1, weight))
         columns.append(mrr(blended, labels, offsets, min_items=2) - before)
     return np.stack(columns, axis=1)
+
+
+def weigh_gains(
+    model: Floats,
+    engine: Floats,
+    labels: Floats,
+    offsets: Ints,
+    weights: Sequence[float],
+    propensity: Floats,
+) -> tuple[Floats, Floats]:
+    """Gains `[searches, weights]` with each clicked row counting 1/propensity, and what each search counts.
+
+    A search's gain is `Σ v·(1/r' − 1/r) / Σ v` over its clicked rows, with v = min(1/propensity, 20), r the
+    engine's rank and r' that of the blend; it counts `Σ v`. NaN without a click or a second row.
+    """
+    sizes = np.diff(offsets)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    clicked = (labels > 0.0) & (sizes[owner] >= 2)
+    value = np.zeros(len(labels))
+    value[clicked] = np.minimum(1.0 / propensity[clicked], CLIP)
+    counts: Floats = np.bincount(owner, value, minlength=len(sizes)).astype(np.float64)
+    known = np.where(counts > 0.0, counts, np.nan)
+    before = 1.0 / _rank_rows(engine, offsets)
+    columns = []
+    for weight in weights:
+        blended = blend_scores(model, engine, offsets, np.full(len(sizes), weight))
+        moved = value * (1.0 / _rank_rows(blended, offsets) - before)
+        columns.append(np.bincount(owner, moved, minlength=len(sizes)) / known)
+    return np.stack(columns, axis=1), counts
 
 
 def blend_scores(model: Floats, engine: Floats, offsets: Ints, weights: Floats) -> Floats:
@@ -299,87 +446,50 @@ def find_engine_scores(rows: Any, count: int) -> Floats:
     raise BadInput("a guard needs the engine's order: a column position, or score. Got neither.")
 
 
-def _judge_dimension(
-    by: str,
-    values: AnyArray,
-    gains: Floats,
-    means: Floats,
-    variance: Floats,
-    shares: Sequence[float],
-    *,
-    z: float,
-    tolerance: float,
-    spread: float,
+def _divide(
+    columns: Mapping[str, AnyArray],
+    members: Ints,
+    names: Sequence[str],
+    told: tuple[tuple[str, str], ...],
     least: int,
-    most: float,
-) -> list[KindVerdict]:
-    """A verdict for each kind of one dimension that has searches enough."""
-    names, codes = np.unique(values, return_inverse=True)
-    counts = np.bincount(codes)
-    kinds = [place for place in range(len(names)) if counts[place] >= least]
-    if not kinds:
-        return []
-    seen = np.stack([gains[codes == place].mean(axis=0) for place in kinds])  # [kinds, weights]
-    own = np.stack([gains[codes == place].var(axis=0) for place in kinds])
-    n = counts[kinds][:, None].astype(np.float64)
-    square = (n * own + PRIOR_SEARCHES * variance) / (n + PRIOR_SEARCHES) / n  # squared standard errors
-    apart = np.maximum(_measure_spread(seen, square, means), spread**2)
-    trust = (1.0 / square) / (1.0 / square + 1.0 / apart)  # how much a kind's own searches count
-    shrunk = trust * seen + (1.0 - trust) * means
-    doubt = np.sqrt(trust * square + (1.0 - trust) ** 2 * variance / len(gains))
-    low = shrunk - z * doubt
-    return [
-        _choose(
-            by, str(names[place]), int(counts[place]), seen[i], shrunk[i], low[i], shares, tolerance, most
-        )
-        for i, place in enumerate(kinds)
-    ]
+) -> Iterator[tuple[tuple[tuple[str, str], ...], Ints]]:
+    """Kinds as their dimensions' values and the searches in them; each of `members` is in one."""
+    for place, name in enumerate(names):
+        values, codes = np.unique(columns[name][members], return_inverse=True)
+        counts = np.bincount(codes)
+        if not told or counts[counts >= least].sum() >= (1.0 - SMALL) * len(members):
+            for code, value in enumerate(values.tolist()):
+                inside = members[codes == code]
+                yield from _divide(columns, inside, names[place + 1 :], (*told, (name, value)), least)
+            return
+    yield told, members
 
 
-def _measure_spread(seen: Floats, square: Floats, means: Floats) -> Floats:
-    """The variance of true means between kinds, `[weights]`, by the method of moments; 0 of one kind."""
-    precision = 1.0 / square
-    total = precision.sum(axis=0)
-    heterogeneity = (precision * (seen - means) ** 2).sum(axis=0)
-    room = total - (precision**2).sum(axis=0) / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = (heterogeneity - (len(seen) - 1)) / room
-    return np.where(room > 1e-9 * total, np.maximum(found, 0.0), 0.0)
-
-
-def _choose(
-    by: str,
-    value: str,
-    searches: int,
-    seen: Floats,
-    shrunk: Floats,
-    low: Floats,
+def _test_shares(
+    gains: Floats,
+    people: Ints,
+    counts: Floats,
     shares: Sequence[float],
     tolerance: float,
-    most: float | None = None,
-) -> KindVerdict:
-    """The safe share that gains most; the largest safe one up to `most`, if that is given."""
-    safe = (low >= -tolerance) & (shrunk > 0.0)
-    if most is not None:
-        safe &= np.array(shares) <= most
-    aim = shrunk if most is None else np.array(shares)
-    worth = np.where(safe, aim, -np.inf) if safe.any() else low
-    best = len(shares) - 1 - int(np.argmax(worth[::-1]))  # of equal ones the model's larger share
-    weight = shares[best] if safe.any() else 0.0
-    return KindVerdict(by, value, searches, float(seen[best]), float(shrunk[best]), float(low[best]), weight)
+    level: float,
+) -> tuple[float, GainBound]:
+    """The largest share that passes and its bound; 0, and the bound of the largest, if none does."""
+    strict = 1.0 - (1.0 - level) / len(shares)
+    bounds = [bound_gain(column, clusters=people, counts=counts, level=strict) for column in gains.T]
+    for share, bound in zip(reversed(shares), reversed(bounds), strict=True):
+        if bound.low >= -tolerance and bound.mean >= 0.0:
+            return share, bound
+    return 0.0, bounds[-1]
 
 
-def _cross_values(context: Mapping[str, ArrayLike], names: Sequence[str]) -> AnyArray | None:
-    """The kinds of one dimension, or of several taken together; None if one of them is not known."""
-    if any(name not in context for name in names):
-        return None
-    columns = [np.asarray(context[name], dtype=object) for name in names]
-    if len(columns) == 1:
-        return columns[0]
-    joined = [
-        CROSS.join(map(str, each)) for each in zip(*(column.tolist() for column in columns), strict=True)
-    ]
-    return np.array(joined, dtype=object)
+def _tell(by: str, value: str, searches: int, weight: float, bound: GainBound) -> KindVerdict:
+    return KindVerdict(by, value, searches, bound.mean, bound.low, weight, bound.clusters)
+
+
+def _name_kind(verdict: KindVerdict) -> str:
+    """How a table names a kind: length [3, 10], location shared."""
+    pairs = zip(verdict.by.split(CROSS), verdict.value.split(CROSS), strict=False)
+    return ", ".join(f"{by} {value}".strip() for by, value in pairs)
 
 
 def _rank_rows(scores: Floats, offsets: Ints) -> Floats:
@@ -421,14 +531,26 @@ def _check_weights(weights: Sequence[float]) -> tuple[float, ...]:
     return shares
 
 
-def _find_z(level: float) -> float:
-    from scipy.special import ndtri
+def _check_propensity(propensity: ArrayLike, labels: Floats) -> Floats:
+    given = np.asarray(propensity, dtype=np.float64)
+    as_same_length(given, labels, "propensity and labels")
+    needed = given[labels > 0.0]
+    if not ((needed > 0.0) & (needed <= 1.0)).all():
+        raise BadInput("propensity must be above 0 and at most 1 in every clicked row.")
+    return given
 
-    return float(ndtri(level))
+
+def _write_verdict(verdict: KindVerdict, last: str) -> dict[str, Any]:
+    names = ("by", "value", "searches", "difference", "low", "weight", last)
+    return {name: getattr(verdict, name) for name in names}
 
 
-def _read_verdict(facts: Mapping[str, Any]) -> KindVerdict:
-    numbers = {name: float(facts[name]) for name in ("difference", "shrunk", "low", "weight")}
+def _read_verdict(facts: Mapping[str, Any], old: bool) -> KindVerdict:
+    names = ("difference", "low", "weight", *(("shrunk",) if old else ()))
+    numbers = {name: float(facts[name]) for name in names}
     if not all(map(math.isfinite, numbers.values())) or not 0.0 <= numbers["weight"] <= 1.0:
         raise ValueError(f"a verdict must hold finite numbers and a share from 0 to 1, not {numbers}")
-    return KindVerdict(str(facts["by"]), str(facts["value"]), int(facts["searches"]), **numbers)
+    clusters = 0 if old else int(facts["clusters"])
+    return KindVerdict(
+        str(facts["by"]), str(facts["value"]), int(facts["searches"]), clusters=clusters, **numbers
+    )

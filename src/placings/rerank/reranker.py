@@ -22,6 +22,7 @@ from placings.core import (
     PART,
     BadBundle,
     BadInput,
+    Bools,
     Bundle,
     Floats,
     Ints,
@@ -38,7 +39,7 @@ from placings.core import (
     take_turns,
     write_bundle,
 )
-from placings.data import Matrix, RankingData
+from placings.data import Matrix, RankingData, find_clusters
 from placings.evaluation import Comparison, compare
 from placings.features import FeatureSet, Rows, history_features
 from placings.logs import (
@@ -60,6 +61,7 @@ from placings.logs import (
 )
 from placings.metrics import mrr
 from placings.rankers import MeanRanker, Ranker, Scorer, load_ranker, make_ranker, make_scorer
+from placings.rerank.calibration import heeds_valid, learn_apart
 from placings.rerank.debiased_fit import (
     CARRIED,
     PropensitySource,
@@ -84,7 +86,8 @@ FEATURES, GUARD, CLICKS, SAMPLE = "features.json", "guard.json", "clicks.json", 
 OWN_CLICKS = "own_clicks.json"
 OLD_FEATURES = "place_features.json"  # as version 1 called it
 FEATURE_SETS = tuple(LATE["features"])
-CROSSES = (("length", "location"), ("match", "location"))
+KINDS = ("length", "location", "match")  # what tells kinds of searches apart, the first always
+LEAST_OF_KIND = 400  # searches that a finer kind needs to be told apart
 UNSEEN = (*MADE, "kind")  # columns that nobody knows when a search is made
 PERSONAL = ("user_id", "session_id", "search_id")
 OF_PERSON = ("user_id", OPT_OUT)  # of the search too, where a log has them
@@ -100,9 +103,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
     `features` is "places", "shop" or a FeatureSet; `ranker` is "mean" (the mean of boosted trees and a
     network), the name of any other ranker, or a Ranker. With `guard=True` a guard is fitted on validation
-    searches: kinds of searches in which the model had not shown itself at least as good keep the engine's
-    order. `pool` is how many hits of a list are looked at. A fitted FeatureSet with a fitted Ranker, and a
-    Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
+    searches that did not stop the training: kinds of searches in which the model was not shown to lose less
+    than 0.005 keep the engine's order. `pool` is how many hits of a list are looked at. A fitted FeatureSet
+    with a fitted Ranker, and a Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
 
     With `history=True` a person's own past clicks are features: the log must have `user_id` and `time`, and
     the re-ranker keeps how often each person clicked each item, under a hash of their id. A click counts half
@@ -169,7 +172,10 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def fit(self, log: ClickLog | pd.DataFrame, *, valid: ClickLog | pd.DataFrame | None = None) -> Self:
         """Learn from a log; `valid` is what the ranker stops early by and the guard is fitted on.
 
-        Without `valid` a fifth of the sessions is set aside. Both are whole logs of their sessions: lists of
+        Without `valid` a fifth of the sessions is set aside. No list does both for one ranker: of 3,000
+        validation lists or more a third stops and the others are the guard's; of fewer each half judges the
+        ranker that the other half stopped, which trains twice (`learn_apart`). The guard takes what one
+        person (or session) searched for together. Both are whole logs of their sessions: lists of
         one item and searches without a click count too, because a search without a click is used where its
         list held what its session clicked later. Where rows have a `time`, past clicks are counted here: as
         of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
@@ -200,10 +206,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         learned = learned.replace(propensity=find_propensities(rows, self.propensity, carried[0]))
         if self.propensity is not None:
             data = data.replace(propensity=find_propensities(others, self.propensity, carried[1]))
-        ranker, debias = self._learn(learned, data)
+        ranker, guard, debias = self._learn_guarded(learned, data, others)
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
-        guard = self._fit_guard(others, data, ranker.predict(data))
         self._take(features, ranker, guard, {})
         self.own_clicks_ = own
         self.debias_ = debias
@@ -231,6 +236,23 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         check_half_life(self.half_life)
         check_source(self.propensity)
         self._make_ranker()._check_settings()
+
+    def _learn_guarded(
+        self, train: RankingData, valid: RankingData, rows: pd.DataFrame
+    ) -> tuple[Ranker, Guard | None, dict[str, Any] | None]:
+        """The ranker, its guard, and what propensities did; `rows` are those of the validation lists."""
+        told: list[dict[str, Any] | None] = []
+
+        def learn(held: RankingData) -> Ranker:
+            ranker, facts = self._learn(train, held)
+            told.append(facts)
+            return ranker
+
+        if self.guard is not True:
+            return learn(valid), self.guard or None, told[0]
+        heeds = self.propensity is not None or heeds_valid(self._make_ranker())  # both models are compared
+        ranker, apart = learn_apart(learn, valid, heeds=heeds, random_state=self.random_state)
+        return ranker, self._fit_guard(rows, valid, apart), told[0]
 
     def _learn(self, train: RankingData, valid: RankingData) -> tuple[Ranker, dict[str, Any] | None]:
         if self.propensity is None:
@@ -268,15 +290,23 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def _shared_settings(self) -> dict[str, Any]:
         return {"metric": "mrr", "random_state": self.random_state}
 
-    def _fit_guard(self, rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard | None:
-        if not isinstance(self.guard, bool):
-            return self.guard
-        if not self.guard:
-            return None
+    def _fit_guard(self, rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard:
+        """The guard of held-out lists, as far as they had no say in when the training stopped.
+
+        With propensities it judges by these: they know of labels that were carried to a list, too.
+        """
         context = describe_searches(rows, data.offsets)
+        chosen = [name for name in KINDS if name in context] or list(context)
         engine = -rows["position"].to_numpy(dtype=np.float64)
-        crosses = [each for each in CROSSES if all(name in context for name in each)]
-        return fit_guard(scores, engine, data.y, data.offsets, context, crosses=crosses)
+        people = find_clusters(data)
+        apart: Bools = ~np.isnan(scores)
+        # lists without a label say nothing; where none is apart all are of one person, who decides nothing
+        labels = np.where(apart, data.y, 0.0) if apart.any() else data.y
+        return fit_guard(
+            np.where(apart, scores, engine), engine, labels, data.offsets,
+            {name: context[name] for name in chosen}, clusters=None if people is None else people.codes,
+            propensity=None if self.propensity is None else data.propensity, least=LEAST_OF_KIND,
+        )  # fmt: skip
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
         self.features_, self.ranker_, self.guard_, self.clicks_ = features, ranker, guard, clicks

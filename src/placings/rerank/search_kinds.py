@@ -17,6 +17,14 @@ COLUMNS = (  # what `describe_searches` looks at, and how an engine's order is k
     "query", "focus_lat", "focus_lon", "name", "locality", "target", "platform", "position", "score",
 )  # fmt: skip
 FULL, PREFIX, WORDS, OTHER = "full name", "prefix", "words", "other"
+# the kind of a search that does not tell what a dimension goes by
+ABSENT = {
+    "length": f"[0, {BANDS[0][0] - 1}]",
+    "location": HIDDEN,
+    "match": OTHER,
+    "target": UNKNOWN,
+    "platform": UNKNOWN,
+}
 
 
 def describe_searches(rows: Any, offsets: ArrayLike) -> dict[str, AnyArray]:

@@ -59,6 +59,7 @@ class LiveLoopSettings:
     `rounds` are those of the trees. `unheard` of the acknowledgements are taken as lost, so that clicks come
     twice. The model's time limit, `budget_ms`, is wide: this study asks how good the lists are, and a list
     that a busy machine left to the engine would say nothing of that. Such lists are counted all the same.
+    `guard=False` serves the model's order for every kind of search, also where few searches judged it.
     """
 
     people: int = 400
@@ -70,6 +71,7 @@ class LiveLoopSettings:
     unheard: float = 0.05
     budget_ms: float = 1000.0
     bootstrap: int = 2000
+    guard: bool = True
 
     def __post_init__(self) -> None:
         for name in ("people", "before", "weeks", "rounds", "bootstrap"):
@@ -283,8 +285,8 @@ class _Loop:
         )  # fmt: skip
         # no clock: the service's is that of today, the people's that of their week
         reranker = Reranker(
-            features=place_features(clock=False), ranker=ranker, pool=self.settings.pool,
-            random_state=self.seed,
+            features=place_features(clock=False), ranker=ranker, guard=self.settings.guard,
+            pool=self.settings.pool, random_state=self.seed,
         )  # fmt: skip
         digest = reranker.fit(ClickLog(rows)).save(self._name_model())
         self.digests.append(digest)

@@ -191,8 +191,8 @@ def test_an_engine_in_front_tells_the_re_ranker_all_that_it_is_told(
 def test_a_guards_verdict_on_target_and_platform_counts_live(
     by: str, bad: str, good: str, plain: Reranker
 ) -> None:
-    overall = KindVerdict("all", "all", 200, 0.1, 0.1, 0.05, 1.0)
-    kinds = (KindVerdict(by, bad, 100, -0.2, -0.2, -0.3, 0.0), KindVerdict(by, good, 100, 0.2, 0.2, 0.1, 1.0))
+    overall = KindVerdict("all", "", 200, 0.1, 0.05, 1.0)
+    kinds = (KindVerdict(by, bad, 100, -0.2, -0.3, 0.0), KindVerdict(by, good, 100, 0.2, 0.1, 1.0))
     wrapped = Reranker(plain.features_, plain.ranker_, Guard(overall, kinds)).wrap(TownEngine(PLACES))
 
     def find_ranks(value: str) -> list[int]:

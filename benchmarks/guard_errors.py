@@ -1,0 +1,244 @@
+"""SIMULATED: how often the guard re-orders a kind that loses, how soon it sees a gain, and what it costs.
+
+    python benchmarks/guard_errors.py [--trials 1000] [--quick] [--seed 0] [--processes N]
+
+Differences of reciprocal rank are drawn with a known mean, as skewed as they can be, in clusters (people who
+search several times and fare alike), and given to the guard beside a large kind that gains. Three tables:
+
+1. Errors: the share of trials in which a kind that truly loses 0.02 (and, harder, exactly the
+   margin of 0.005) is re-ordered, by n, its searches. The guard says 5 % at most. Beside it Student's bound
+   without the added losers, a sign-flip test around the margin, and a betting bound (Waudby-Smith and Ramdas,
+   Estimating means of bounded random variables by betting, 2024), none of which the guard uses.
+2. Power: the share of trials in which a kind that truly gains is re-ordered.
+3. Cost: the share of the gain that is forgone where no kind loses, by how many searches judge, over kinds of
+   half, a fifth, 15, 10 and 5 % of them.
+
+Needs numpy and scipy (and placings' own metrics); half a minute with --quick, some ten minutes of one core
+without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from placings.core import Floats, Ints
+from placings.rerank import bound_gain, judge_gains
+
+SIZES = (10, 30, 80, 200, 1000)
+MARGIN, LOSS, ALPHA = 0.005, 0.02, 0.05
+ENGINE = np.array([0.72, 0.12, 0.06, 0.04, 0.03, 0.03])  # how often a click is on the engine's rank 1, 2, …
+GAINS = (0.0, 0.01, 0.02, 0.05, 0.1)
+SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)  # of the searches in each kind, for the cost
+NONE, PAIRS, CROWDS = 1.0, 2.5, 8.0  # searches of a person, in the mean
+
+Draw = Callable[[np.random.Generator, int, float], Floats]
+
+
+def draw_moves(rng: np.random.Generator, n: int, mean: float) -> Floats:
+    """A click on the engine's rank r; in three of ten searches the model puts the item somewhere else.
+
+    It moves up with the probability that makes the mean difference of 1/rank what was asked for.
+    """
+    rank = rng.choice(len(ENGINE), size=n, p=ENGINE) + 1
+    up = 1.0 / np.maximum(rank // 2, 1) - 1.0 / rank
+    down = 1.0 / (rank + rng.integers(1, 4, size=n)) - 1.0 / rank
+    places = np.arange(1, len(ENGINE) + 1)
+    rise = float((ENGINE * (1.0 / np.maximum(places // 2, 1) - 1.0 / places)).sum())
+    fall = float((ENGINE * (sum(1.0 / (places + k) for k in (1, 2, 3)) / 3 - 1.0 / places)).sum())
+    moved = 0.3
+    chance = (mean / moved - fall) / (rise - fall)
+    if not 0.0 <= chance <= 1.0:  # so large a gain needs more moves
+        moved, chance = mean / rise, 1.0
+    return np.where(rng.random(n) < moved, np.where(rng.random(n) < chance, up, down), 0.0)
+
+
+def draw_rare(rng: np.random.Generator, n: int, mean: float) -> Floats:
+    """Nearly always the same; a half is lost (or won) now and then, with a few of the other sign."""
+    other = 0.01
+    chance = abs(mean) / 0.5 + other
+    luck = rng.random(n)
+    return np.sign(mean or 1.0) * np.where(luck < chance, 0.5, np.where(luck > 1.0 - other, -0.5, 0.0))
+
+
+def draw_trap(rng: np.random.Generator, n: int, mean: float) -> Floats:
+    """The worst there is: each search gains a little, and one in some tens loses everything.
+
+    The little gain is 3.2/n, so that about three losses are expected and none is often seen.
+    """
+    small = min(0.5, max(3.2 / n, mean))
+    lost = (small - mean) / (1.0 + small)
+    return np.where(rng.random(n) < lost, -1.0, small)
+
+
+def draw_quiet(rng: np.random.Generator, n: int, mean: float) -> Floats:
+    """All or nothing: a list is lost as a whole with the probability of the mean; nothing else moves."""
+    return np.sign(mean) * (rng.random(n) < abs(mean)).astype(np.float64)
+
+
+KINDS: dict[str, tuple[Draw, float]] = {
+    "moves": (draw_moves, NONE),
+    "moves, 2.5 a person": (draw_moves, PAIRS),
+    "moves, 8 a person": (draw_moves, CROWDS),
+    "rare halves": (draw_rare, NONE),
+    "rare halves, 2.5 a person": (draw_rare, PAIRS),
+    "all or nothing": (draw_quiet, NONE),
+    "trap": (draw_trap, NONE),
+    "trap, 2.5 a person": (draw_trap, PAIRS),
+}
+
+
+def draw_people(rng: np.random.Generator, n: int, size: float) -> Ints:
+    """The person of each of n searches; how many searches a person has is geometric with this mean."""
+    if size <= 1.0:
+        return np.arange(n)
+    sizes = rng.geometric(1.0 / size, size=n)
+    return np.repeat(np.arange(n), sizes)[:n]
+
+
+def draw_kind(name: str, rng: np.random.Generator, n: int, mean: float) -> tuple[Floats, Ints]:
+    """Differences `[n]` and the person of each; two of three searches of a person fare as their first did."""
+    draw, size = KINDS[name]
+    people = draw_people(rng, n, size)
+    own, shared = draw(rng, n, mean), draw(rng, n, mean)[people]
+    return np.where((rng.random(n) < 2 / 3) & (size > 1.0), shared, own), people
+
+
+# -- other tests --------------------------------------------------------------------------------------------
+
+
+def pass_student(gains: Floats, people: Ints) -> bool:
+    """Student's lower bound over people, nothing added."""
+    from scipy.special import stdtrit
+
+    size, sums = np.bincount(people), np.bincount(people, gains)
+    size, sums = size[size > 0].astype(np.float64), sums[size > 0]
+    count, mean = len(size), sums.sum() / size.sum()
+    if count < 2:
+        return False
+    error = math.sqrt(count / (count - 1) * ((sums - mean * size) ** 2).sum()) / size.sum()
+    return bool(mean - stdtrit(count - 1, 1.0 - ALPHA) * error >= -MARGIN)
+
+
+def pass_flips(gains: Floats, people: Ints, rng: np.random.Generator, flips: int = 400) -> bool:
+    """Signs of each person's sum above the margin, flipped at random."""
+    sums = np.bincount(people, gains + MARGIN)
+    flipped = (rng.integers(0, 2, size=(flips, len(sums))) * 2 - 1) @ sums
+    return bool((1 + (flipped >= sums.sum() - 1e-12).sum()) / (1 + flips) <= ALPHA)
+
+
+def pass_bets(gains: Floats, people: Ints) -> bool:
+    """A mixture of constant bets that the mean is above the margin; bounded by the largest person."""
+    sums, size = np.bincount(people, gains + MARGIN), np.bincount(people)
+    worst = size.max() * (1.0 - MARGIN)
+    bets = np.linspace(0.01, 0.99, 50)[:, None] / worst
+    wealth = np.log1p(bets * sums).sum(axis=1)
+    return bool(np.exp(wealth - math.log(len(bets))).sum() >= 1.0 / ALPHA)
+
+
+# -- tables -------------------------------------------------------------------------------------------------
+
+
+def pass_guard(gains: Floats, people: Ints, rng: np.random.Generator) -> bool:
+    """Whether the guard re-orders the kind, beside one of 300 searches that gains much."""
+    other = rng.choice([0.0, 0.5], size=300, p=[0.8, 0.2])
+    both = np.concatenate([gains, other])
+    kinds = np.repeat(["this", "other"], [len(gains), len(other)])
+    who = np.concatenate([people, len(gains) + np.arange(len(other))])
+    guard = judge_gains(both[:, None], {"kind": kinds}, clusters=who, tolerance=MARGIN)
+    return bool(guard.find_weights({"kind": ["this"]}, 1)[0] > 0.0)
+
+
+def count_passes(task: tuple[str, int, float, int, int]) -> dict[str, float]:
+    """The share of trials in which each test lets a kind pass."""
+    name, n, mean, trials, seed = task
+    rng = np.random.default_rng([seed, n, round(1e6 * (mean + 1)), list(KINDS).index(name)])
+    found = dict.fromkeys(("guard", "student", "flips", "bets"), 0)
+    for _ in range(trials):
+        gains, people = draw_kind(name, rng, n, mean)
+        found["guard"] += pass_guard(gains, people, rng)
+        found["student"] += pass_student(gains, people)
+        found["flips"] += pass_flips(gains, people, rng)
+        found["bets"] += pass_bets(gains, people)
+    return {test: count / trials for test, count in found.items()}
+
+
+def count_cost(task: tuple[str, int, float, int, int]) -> dict[str, float]:
+    """The share of the gain that is forgone where every kind gains; no person has searches of two kinds."""
+    name, n, mean, trials, seed = task
+    rng = np.random.default_rng([seed, n, round(1e6 * (mean + 1)), list(KINDS).index(name), 1])
+    got = whole = 0.0
+    for _ in range(trials):
+        true = mean * rng.uniform(0.5, 1.5, size=len(SHARES))
+        for share, gain in zip(SHARES, true, strict=True):
+            gains, people = draw_kind(name, rng, max(2, round(n * share)), float(gain))
+            low = bound_gain(gains, clusters=people).low
+            got += share * gain * float(low >= -MARGIN and gains.mean() >= 0.0)
+            whole += share * gain
+    return {"cost": 1.0 - got / whole}
+
+
+def print_table(title: str, rows: list[tuple[str, list[str]]], heads: list[str]) -> None:
+    print(f"\n{title}\n")
+    print(f"{'':38}" + "".join(f"{head:>9}" for head in heads))
+    for name, cells in rows:
+        print(f"{name:38}" + "".join(f"{cell:>9}" for cell in cells), flush=True)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--trials", type=int, default=1000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--quick", action="store_true", help="100 trials of each")
+    options.add_argument("--processes", type=int, default=os.cpu_count())
+    chosen = options.parse_args()
+    trials = 100 if chosen.quick else chosen.trials
+    heads = [f"n = {n:,}" for n in SIZES]
+    with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
+
+        def run(make: Any, work: Callable[[Any], dict[str, float]], names: Any, sizes: Any) -> Any:
+            tasks = [(name, n, make, trials, chosen.seed) for name in names for n in sizes]
+            found = pool.map(work, tasks, chunksize=1)
+            return {
+                name: found[place * len(sizes) : (place + 1) * len(sizes)] for place, name in enumerate(names)
+            }
+
+        worst = 0.0
+        for loss in (LOSS, MARGIN):
+            passes = run(-loss, count_passes, KINDS, SIZES)
+            for test in ("guard", "student", "flips", "bets"):
+                rows = [(name, [f"{each[test]:.1%}" for each in found]) for name, found in passes.items()]
+                print_table(
+                    f"SIMULATED · errors · {test} · a kind that truly loses {loss:g}, {trials:,} trials",
+                    rows, heads,
+                )  # fmt: skip
+            if loss == LOSS:
+                worst = max(each["guard"] for found in passes.values() for each in found)
+        names = ["moves", "moves, 2.5 a person", "rare halves"]
+        for gain in GAINS:
+            passes = run(gain, count_passes, names, SIZES)
+            for test in ("guard", "student", "bets"):
+                rows = [(name, [f"{each[test]:.0%}" for each in found]) for name, found in passes.items()]
+                print_table(f"SIMULATED · power · {test} · a kind that truly gains {gain:g}", rows, heads)
+        sizes = (300, 1000, 2000, 4000, 10_000)
+        for gain in (0.01, 0.02, 0.05):
+            costs = run(gain, count_cost, names, sizes)
+            rows = [(name, [f"{each['cost']:.0%}" for each in found]) for name, found in costs.items()]
+            print_table(
+                f"SIMULATED · cost · five kinds that gain {gain / 2:g} to {1.5 * gain:g}: the share of the "
+                "gain forgone, by the searches that judge",
+                rows, [f"{n:,}" for n in sizes],
+            )  # fmt: skip
+    print(f"\nThe guard re-ordered a kind that loses {LOSS:g} in at most {worst:.1%} of {trials:,} trials.")
+
+
+if __name__ == "__main__":
+    main()

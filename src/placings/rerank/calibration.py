@@ -1,4 +1,4 @@
-"""Scores to judge a ranker by, on lists that had no say in when its training stopped."""
+"""Scores to judge a ranker by, on lists that it neither learned from nor was stopped by."""
 
 from __future__ import annotations
 
@@ -10,57 +10,60 @@ from placings.core import Bools, Floats, Ints
 from placings.data import RankingData, find_clusters
 from placings.rankers import LinearRanker, MeanRanker, OriginalOrder, Ranker
 
-LARGE = 3000  # held-out lists, from which on a third of them is enough to stop by
+LARGE = 10_000  # held-out lists, from which on they are enough to judge by
+FOLDS = 3
+
+Learn = Callable[[RankingData, RankingData], Ranker]
 
 
 def learn_apart(
-    learn: Callable[[RankingData], Ranker], held: RankingData, *, heeds: bool, random_state: int = 0
+    learn: Learn, train: RankingData, held: RankingData, *, heeds: bool, random_state: int = 0
 ) -> tuple[Ranker, Floats]:
-    """A ranker, and scores of the held-out rows `[rows]` by rankers that had not been stopped by their lists.
+    """A ranker, and scores of all rows, those of `train` before those of `held`, by rankers that did not know
+    their lists. NaN stands where there is none.
 
-    `learn(valid)` gives a fitted ranker that was stopped by these lists. NaN stands where a list stopped the
-    only ranker there is. With `heeds=False`, where no held-out list changes what is learned (`heeds_valid`),
-    all of them judge. Otherwise people (or sessions, or searches) are dealt out at random:
+    `learn(train, held)` gives a ranker that learned from the first and was stopped by the second. With
+    `heeds=False` no held-out list changes what is learned (`heeds_valid`), so all of them judge. People (or
+    sessions, or lists) are dealt out at random, all lists of one together:
 
-    - from 3,000 lists on, a third stops the training and the others judge: one fit;
-    - of fewer, each half judges the ranker that the other half stopped: two fits, twice the time. The first
-      one is kept; the second, which saw the same training lists, stands for it on the half that stopped it.
+    - of fewer than 10,000 held-out lists, `train` is dealt into three parts. Each part is scored by a ranker
+      that learned from the other two and was stopped by `held`: three fits beside that of the ranker itself.
+      They saw less than it did, so what they gain stands for less than it gains;
+    - of 10,000 or more, a third stops the training and the others judge: one fit.
 
-    Where all held-out lists are of one person there is nothing to deal out, and all scores are NaN.
+    Where all lists are of one person there is nothing to deal out, and their scores are NaN.
     """
+    scores = np.full(train.n_rows + held.n_rows, np.nan)
+    if held.n_queries >= LARGE:
+        judges = _deal_out(held, 3, random_state) > 0 if heeds else np.ones(held.n_queries, dtype=np.bool_)
+        stops = held[np.flatnonzero(~judges)] if heeds and judges.any() else held
+        ranker = learn(train, stops)
+        _score_lists(ranker, held, judges, scores[train.n_rows :])
+        return ranker, scores
+    ranker = learn(train, held)
+    parts = _deal_out(train, FOLDS, random_state)
+    for part in range(FOLDS) if len(np.unique(parts)) > 1 else ():
+        inside = parts == part
+        if inside.any():
+            _score_lists(learn(train[np.flatnonzero(~inside)], held), train, inside, scores[: train.n_rows])
     if not heeds:
-        ranker = learn(held)
-        return ranker, np.asarray(ranker.predict(held), dtype=np.float64)
-    stops = _deal_out(held, random_state)
-    scores = np.full(held.n_rows, np.nan)
-    if stops.all():
-        return learn(held), scores
-    first = _fit_half(learn, held, stops, scores)
-    if held.n_queries < LARGE:
-        _fit_half(learn, held, ~stops, scores)
-    return first, scores
+        scores[train.n_rows :] = ranker.predict(held)
+    return ranker, scores
 
 
-def _fit_half(
-    learn: Callable[[RankingData], Ranker], held: RankingData, stops: Bools, scores: Floats
-) -> Ranker:
-    """A ranker that these lists stopped; its scores of the others are written into `scores`."""
-    ranker = learn(held[np.flatnonzero(stops)])
-    judged = np.repeat(~stops, np.diff(held.offsets))
-    scores[judged] = ranker.predict(held[np.flatnonzero(~stops)])
-    return ranker
+def _score_lists(ranker: Ranker, data: RankingData, lists: Bools, scores: Floats) -> None:
+    """Write a ranker's scores of these lists into `scores`, `[rows of data]`."""
+    if lists.any():
+        scores[np.repeat(lists, np.diff(data.offsets))] = ranker.predict(data[np.flatnonzero(lists)])
 
 
-def _deal_out(held: RankingData, random_state: int) -> Bools:
-    """The lists that stop the training `[lists]`, whole clusters together; all of them if there is one."""
-    found = find_clusters(held)
-    codes: Ints = np.arange(held.n_queries) if found is None else found.codes
+def _deal_out(data: RankingData, parts: int, random_state: int) -> Ints:
+    """The part of each list, `[lists]` from 0, parts about equal in people; 0 where all are of one."""
+    found = find_clusters(data)
+    codes: Ints = np.arange(data.n_queries) if found is None else found.codes
     count = int(codes.max(initial=-1)) + 1
-    if count < 2:
-        return np.ones(held.n_queries, dtype=np.bool_)
-    share = 3 if held.n_queries >= LARGE else 2
     order = np.random.default_rng(random_state).permutation(count)
-    return np.asarray(order < max(1, count // share), dtype=np.bool_)[codes]
+    return np.asarray(order % parts)[codes]
 
 
 def heeds_valid(ranker: Ranker) -> bool:

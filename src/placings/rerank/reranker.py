@@ -170,12 +170,12 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     # -- learning ----------------------------------------------------------------------------------
 
     def fit(self, log: ClickLog | pd.DataFrame, *, valid: ClickLog | pd.DataFrame | None = None) -> Self:
-        """Learn from a log; `valid` is what the ranker stops early by and the guard is fitted on.
+        """Learn from a log; `valid` is what the ranker stops early by.
 
-        Without `valid` a fifth of the sessions is set aside. No list does both for one ranker: of 3,000
-        validation lists or more a third stops and the others are the guard's; of fewer each half judges the
-        ranker that the other half stopped, which trains twice (`learn_apart`). The guard takes what one
-        person (or session) searched for together. Both are whole logs of their sessions: lists of
+        Without `valid` a fifth of the sessions is set aside. The guard is fitted on lists that their ranker
+        neither learned from nor was stopped by: of 10,000 validation lists or more two thirds are the
+        guard's; of fewer, three more rankers are trained, and each judges the third of `log` that it did not
+        learn from (`learn_apart`). Without a guard there is one fit. Both are whole logs: lists of
         one item and searches without a click count too, because a search without a click is used where its
         list held what its session clicked later. Where rows have a `time`, past clicks are counted here: as
         of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
@@ -206,7 +206,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         learned = learned.replace(propensity=find_propensities(rows, self.propensity, carried[0]))
         if self.propensity is not None:
             data = data.replace(propensity=find_propensities(others, self.propensity, carried[1]))
-        ranker, guard, debias = self._learn_guarded(learned, data, others)
+        ranker, guard, debias = self._learn_guarded(learned, data, rows, others)
         self.valid_ = _judge_members(ranker, data)
         self.lists_ = learned.n_queries
         self._take(features, ranker, guard, {})
@@ -238,21 +238,21 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self._make_ranker()._check_settings()
 
     def _learn_guarded(
-        self, train: RankingData, valid: RankingData, rows: pd.DataFrame
+        self, train: RankingData, valid: RankingData, *tables: pd.DataFrame
     ) -> tuple[Ranker, Guard | None, dict[str, Any] | None]:
-        """The ranker, its guard, and what propensities did; `rows` are those of the validation lists."""
+        """The ranker, its guard, and what propensities did; `tables` are the rows of both data."""
         told: list[dict[str, Any] | None] = []
 
-        def learn(held: RankingData) -> Ranker:
-            ranker, facts = self._learn(train, held)
+        def learn(part: RankingData, held: RankingData) -> Ranker:
+            ranker, facts = self._learn(part, held)
             told.append(facts)
             return ranker
 
         if self.guard is not True:
-            return learn(valid), self.guard or None, told[0]
+            return learn(train, valid), self.guard or None, told[0]
         heeds = self.propensity is not None or heeds_valid(self._make_ranker())  # both models are compared
-        ranker, apart = learn_apart(learn, valid, heeds=heeds, random_state=self.random_state)
-        return ranker, self._fit_guard(rows, valid, apart), told[0]
+        ranker, apart = learn_apart(learn, train, valid, heeds=heeds, random_state=self.random_state)
+        return ranker, self._fit_guard([train, valid], tables, apart), told[0]
 
     def _learn(self, train: RankingData, valid: RankingData) -> tuple[Ranker, dict[str, Any] | None]:
         if self.propensity is None:
@@ -290,22 +290,30 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def _shared_settings(self) -> dict[str, Any]:
         return {"metric": "mrr", "random_state": self.random_state}
 
-    def _fit_guard(self, rows: pd.DataFrame, data: RankingData, scores: Floats) -> Guard:
-        """The guard of held-out lists, as far as they had no say in when the training stopped.
+    def _fit_guard(
+        self, parts: Sequence[RankingData], tables: Sequence[pd.DataFrame], scores: Floats
+    ) -> Guard:
+        """The guard of the lists that have scores; without a score a list says nothing.
 
         With propensities it judges by these: they know of labels that were carried to a list, too.
         """
-        context = describe_searches(rows, data.offsets)
-        chosen = [name for name in KINDS if name in context] or list(context)
-        engine = -rows["position"].to_numpy(dtype=np.float64)
-        people = find_clusters(data)
+        described = [
+            describe_searches(rows, data.offsets) for rows, data in zip(tables, parts, strict=True)
+        ]
+        known = [name for name in described[0] if name in described[1]]
+        chosen = [name for name in KINDS if name in known] or known
+        people = find_clusters(parts)
+        labels = np.concatenate([data.y for data in parts])
         apart: Bools = ~np.isnan(scores)
-        # lists without a label say nothing; where none is apart all are of one person, who decides nothing
-        labels = np.where(apart, data.y, 0.0) if apart.any() else data.y
+        if apart.any():  # where none is apart all are of one person, who decides nothing
+            labels = np.where(apart, labels, 0.0)
+        engine = -np.concatenate([rows["position"].to_numpy(dtype=np.float64) for rows in tables])
+        seen = [data.propensity for data in parts if data.propensity is not None]
         return fit_guard(
-            np.where(apart, scores, engine), engine, labels, data.offsets,
-            {name: context[name] for name in chosen}, clusters=None if people is None else people.codes,
-            propensity=None if self.propensity is None else data.propensity, least=LEAST_OF_KIND,
+            np.where(apart, scores, engine), engine, labels, _join_offsets(parts),
+            {name: np.concatenate([each[name] for each in described]) for name in chosen},
+            clusters=None if people is None else people.codes,
+            propensity=None if self.propensity is None else np.concatenate(seen), least=LEAST_OF_KIND,
         )  # fmt: skip
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:
@@ -772,6 +780,11 @@ def list_members(
     if not kinds:
         raise BadInput(f"kinds must name at least one of {', '.join(members)}. Got none.")
     return {kind: members[kind] for kind in kinds}
+
+
+def _join_offsets(parts: Sequence[RankingData]) -> Ints:
+    """The offsets of the lists of all parts, one after the other."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(data.offsets) for data in parts]))])
 
 
 def _judge_members(ranker: Ranker, data: RankingData) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Lists that judge a ranker had no say in when its training stopped."""
+"""Lists that judge a ranker had no part in what it learned, nor in when it stopped."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ from placings.rerank.guard import Guard, fit_guard
 
 
 class Watcher(LinearRanker):  # type: ignore[misc]
-    """A ranker that says which lists it was stopped by: its scores are how many."""
+    """A ranker that says which lists it learned from and was stopped by; its scores are its number."""
 
-    stopped_by: list[list[Any]] = []
+    learned: list[set[Any]] = []
+    stopped_by: list[set[Any]] = []
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         assert valid is not None
-        Watcher.stopped_by.append(valid.qids.tolist())
+        Watcher.learned.append(set(train.qids.tolist()))
+        Watcher.stopped_by.append(set(valid.qids.tolist()))
+        self.number = float(len(Watcher.learned))
         super()._fit(train, valid)
 
     def _score(self, X: Any) -> Any:
-        return np.full(X.shape[0], float(len(Watcher.stopped_by)))
+        return np.full(X.shape[0], self.number)
+
+
+def learn(train: RankingData, held: RankingData) -> Watcher:
+    return Watcher().fit(train, valid=held)
 
 
 def make_data(lists: int, people: int | None = None) -> RankingData:
@@ -39,53 +46,68 @@ def make_data(lists: int, people: int | None = None) -> RankingData:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watcher]:
+    monkeypatch.setattr(Watcher, "learned", [])
     monkeypatch.setattr(Watcher, "stopped_by", [])
     return Watcher
 
 
-def test_each_half_judges_the_ranker_that_the_other_half_stopped(watched: type[Watcher]) -> None:
-    held = make_data(40)
-    _, scores = learn_apart(lambda valid: watched().fit(make_data(10), valid=valid), held, heeds=True)
-    first, second = (set(each) for each in watched.stopped_by)
-    assert first | second == set(range(40))
-    assert not first & second
-    judged_by = scores[::2]  # of each list: 1 is the first ranker, 2 the second
-    assert {int(held.qids[place]) for place in np.flatnonzero(judged_by == 1.0)} == second
-    assert {int(held.qids[place]) for place in np.flatnonzero(judged_by == 2.0)} == first
+def test_each_third_is_scored_by_the_ranker_that_did_not_learn_from_it(watched: type[Watcher]) -> None:
+    ranker, scores = learn_apart(learn, make_data(30), make_data(8), heeds=True)
+    assert ranker.number == 1.0
+    assert watched.learned[0] == set(range(30))
+    assert len(watched.learned) == 4
+    assert watched.stopped_by == [set(range(8))] * 4
+    assert np.isnan(scores[60:]).all()  # the held-out lists stopped them all
+    for number in (2, 3, 4):
+        judged = set(np.flatnonzero(scores[:60:2] == number).tolist())
+        assert len(judged) == 10
+        assert judged == set(range(30)) - watched.learned[number - 1]
 
 
 def test_the_lists_of_one_person_are_on_one_side(watched: type[Watcher]) -> None:
-    learn_apart(lambda valid: watched().fit(make_data(10), valid=valid), make_data(40, people=8), heeds=True)
-    first, second = ({each % 8 for each in lists} for lists in watched.stopped_by)
-    assert len(first) == len(second) == 4
-    assert not first & second
+    learn_apart(learn, make_data(40, people=8), make_data(5), heeds=True)
+    for lists in watched.learned[1:]:
+        inside, outside = ({each % 8 for each in side} for side in (lists, set(range(40)) - lists))
+        assert not inside & outside
 
 
-def test_many_lists_are_judged_by_one_fit_and_those_that_stopped_it_say_nothing(
+def test_many_held_out_lists_judge_one_fit_and_those_that_stopped_it_say_nothing(
     watched: type[Watcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "LARGE", 30)
-    _, scores = learn_apart(
-        lambda valid: watched().fit(make_data(10), valid=valid), make_data(30), heeds=True
-    )
+    _, scores = learn_apart(learn, make_data(10), make_data(30), heeds=True)
     assert [len(each) for each in watched.stopped_by] == [10]  # a third
-    stopped = np.isin(np.repeat(np.arange(30), 2), watched.stopped_by[0])
-    np.testing.assert_array_equal(np.isnan(scores), stopped)
+    stopped = np.isin(np.repeat(np.arange(30), 2), list(watched.stopped_by[0]))
+    assert np.isnan(scores[:20]).all()
+    np.testing.assert_array_equal(np.isnan(scores[20:]), stopped)
 
 
 def test_the_lists_of_one_person_alone_judge_nothing(watched: type[Watcher]) -> None:
-    _, scores = learn_apart(
-        lambda valid: watched().fit(make_data(10), valid=valid), make_data(5, people=1), heeds=True
-    )
+    _, scores = learn_apart(learn, make_data(5, people=1), make_data(5, people=1), heeds=True)
     assert np.isnan(scores).all()
-    assert len(watched.stopped_by) == 1
+    assert len(watched.learned) == 1
 
 
-def test_a_ranker_that_looks_at_no_held_out_list_is_judged_by_all() -> None:
+def test_many_held_out_lists_of_one_person_stop_the_training_and_judge_nothing(
+    watched: type[Watcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "LARGE", 5)
+    _, scores = learn_apart(learn, make_data(4), make_data(5, people=1), heeds=True)
+    assert np.isnan(scores).all()
+    assert watched.stopped_by == [set(range(5))]
+
+
+@pytest.mark.parametrize("large", [5, 100])
+def test_a_ranker_that_looks_at_no_held_out_list_is_judged_by_all(
+    large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "LARGE", large)
     ranker, scores = learn_apart(
-        lambda valid: LinearRanker("ridge").fit(make_data(20), valid=valid), make_data(7), heeds=False
-    )
-    np.testing.assert_array_equal(scores, ranker.predict(make_data(7)))
+        lambda train, held: LinearRanker("ridge").fit(train, valid=held),
+        make_data(20), make_data(7), heeds=False,
+    )  # fmt: skip
+    np.testing.assert_array_equal(scores[40:], ranker.predict(make_data(7)))
+    assert np.isnan(scores[:40]).all() == (large == 5)
 
 
 def test_which_rankers_look_at_held_out_lists() -> None:

@@ -39,7 +39,7 @@ def parts(rows: Any) -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def fitted(parts: tuple[Any, Any]) -> Reranker:
-    return Reranker(ranker="ridge", history=True, half_life=20.0).fit(parts[0])
+    return Reranker(ranker="ridge", guard=False, history=True, half_life=20.0).fit(parts[0])
 
 
 def test_history_adds_two_features_and_is_off_by_default(rows: Any, fitted: Reranker) -> None:

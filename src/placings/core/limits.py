@@ -15,7 +15,7 @@ VARIABLE = "PLACINGS_LIMIT_"
 
 
 @dataclass(frozen=True)
-class Limit:
+class Cap:
     """The largest number that is let through, and how a refusal says what was larger."""
 
     most: int
@@ -23,25 +23,23 @@ class Limit:
 
 
 LIMITS = {
-    "line": Limit(64 << 20, "a line of {got} bytes"),
-    "unpacked": Limit(200, "a compressed file that becomes {got} times as large"),  # counts from 64 MiB
-    "rows": Limit(8, "a compressed file with {got} rows for each of its bytes"),  # counts from 2 million rows
-    "feature": Limit(1 << 23, "feature number {got}"),  # eight texts hashed to 2^20 columns each
-    "cells": Limit(20_000_000_000, "a matrix of {got} cells"),
-    "depth": Limit(64, "values nested {got} deep"),
-    "fields": Limit(4_096, "a log with {got} different fields"),
-    "sparse": Limit(16, "a table with {got} cells for each byte of its log"),  # counts from 4 million cells
-    "config": Limit(4 << 20, "a file of {got} bytes"),
-    "text": Limit(512, "a text of {got} letters"),  # what is longer is cut there, not refused
-    "words": Limit(
-        64, "a text of {got} words"
-    ),  # of a query that are looked for in an item's texts; the same
-    "k": Limit(10_000, "a list of {got} results"),
-    "body": Limit(32 << 20, "a body of {got} bytes"),
-    "model": Limit(8 << 30, "a model of {got} bytes"),
-    "jobs": Limit(512, "{got} workers"),
-    "draws": Limit(1_000_000, "{got} draws"),
-    "count": Limit(100_000_000, "a count of {got}"),
+    "line": Cap(64 << 20, "a line of {got} bytes"),
+    "unpacked": Cap(200, "a compressed file that becomes {got} times as large"),  # counts from 64 MiB
+    "rows": Cap(8, "a compressed file with {got} rows for each of its bytes"),  # counts from 2 million rows
+    "feature": Cap(1 << 23, "feature number {got}"),  # eight texts hashed to 2^20 columns each
+    "cells": Cap(20_000_000_000, "a matrix of {got} cells"),
+    "depth": Cap(64, "values nested {got} deep"),
+    "fields": Cap(4_096, "a log with {got} different fields"),
+    "sparse": Cap(16, "a table with {got} cells for each byte of its log"),  # counts from 4 million cells
+    "config": Cap(4 << 20, "a file of {got} bytes"),
+    "text": Cap(512, "a text of {got} letters"),  # what is longer is cut there, not refused
+    "words": Cap(64, "a text of {got} words"),  # of a query that are looked for in an item's texts; the same
+    "k": Cap(10_000, "a list of {got} results"),
+    "body": Cap(32 << 20, "a body of {got} bytes"),
+    "model": Cap(8 << 30, "a model of {got} bytes"),
+    "jobs": Cap(512, "{got} workers"),
+    "draws": Cap(1_000_000, "{got} draws"),
+    "count": Cap(100_000_000, "a count of {got}"),
 }
 
 

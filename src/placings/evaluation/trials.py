@@ -118,9 +118,9 @@ class Workers:
     def __init__(self, task: Task, count: int) -> None:
         self.task, self.count = task, count
         self._keep = ExitStack()
-        self.judges: list[Worker] = []
+        self.judges: list[TrialProcess] = []
 
-    def __enter__(self) -> list[Worker]:
+    def __enter__(self) -> list[TrialProcess]:
         setting = describe_task(self.task)
         with ExitStack() as stack:  # what is made here goes if anything here fails
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placings-tune-")))
@@ -129,7 +129,7 @@ class Workers:
                 write_part(folder / "valid", self.task.valid)
             (folder / "task.json").write_text(json.dumps(setting))
             self._keep = stack.pop_all()
-        self.judges = [Worker(folder, max(1, count_threads() // self.count)) for _ in range(self.count)]
+        self.judges = [TrialProcess(folder, max(1, count_threads() // self.count)) for _ in range(self.count)]
         return self.judges
 
     def __exit__(self, *_: object) -> None:
@@ -138,7 +138,7 @@ class Workers:
         self._keep.close()
 
 
-class Worker:
+class TrialProcess:
     """One process that runs trials, started when first needed and again if it dies."""
 
     def __init__(self, folder: Path, threads: int) -> None:

@@ -44,7 +44,14 @@ from placings.evaluation.storage import (
     open_study,
     quiet_optuna,
 )
-from placings.evaluation.trials import Task, TrialJudge, Worker, Workers, describe_error, weigh_positives
+from placings.evaluation.trials import (
+    Task,
+    TrialJudge,
+    TrialProcess,
+    Workers,
+    describe_error,
+    weigh_positives,
+)
 from placings.metrics import metric as as_metric
 from placings.rankers import CLASSES, POSITIVE_WEIGHT, Ranker, Space, Value, find_choice, make_ranker
 
@@ -92,7 +99,7 @@ class Search:
                     drop_trial(self.study, trial)
                 raise
 
-    def run_together(self, judges: Sequence[Worker]) -> None:
+    def run_together(self, judges: Sequence[TrialProcess]) -> None:
         """The same with one thread for each worker process."""
         threads = [threading.Thread(target=self._run_thread, args=(j,), daemon=True) for j in judges]
         for thread in threads:

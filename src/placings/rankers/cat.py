@@ -14,6 +14,7 @@ import numpy as np
 from placings.core import AnyArray, BadInput, Floats, need_library, setting
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
+from placings.rankers.bad_models import BadModel
 from placings.rankers.boosting import (
     Advance,
     BoostingWatch,
@@ -26,7 +27,7 @@ from placings.rankers.boosting import (
     pop_param,
     show_rounds,
 )
-from placings.rankers.cat_files import BadModel, check_model
+from placings.rankers.cat_files import check_model
 from placings.rankers.estimator import as_seed
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
 from placings.rankers.item_weights import differ_within, name_uneven, weigh_queries

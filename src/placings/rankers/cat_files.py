@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from placings.core import AnyArray, Ints, check_limit, parse_json
+from placings.rankers.bad_models import BadModel
 
 MAGIC, FORMAT = b"CBM1", b"FlabuffersModel_v1"
 DEEPEST = 16  # levels of a symmetric tree, as CatBoost has it
@@ -29,10 +30,6 @@ TREES = {
 }  # fmt: skip
 FEATURE = {"index": 1, "flat": 2, "borders": 3, "name": 4}
 KEY, VALUE = 0, 1
-
-
-class BadModel(ValueError):
-    """What is wrong with a model's file."""
 
 
 def check_model(content: bytes) -> int:

@@ -121,7 +121,7 @@ class Scorer(nn.Module):
         self.lists = TOGETHER if ranker.looks_at_list else ALONE
 
         if isinstance(self.network, Attention):
-            self.network.blocks = nn.ModuleList(OneList(block) for block in self.network.blocks)
+            self.network.blocks = nn.ModuleList(OneListAttention(block) for block in self.network.blocks)
             # its parts stay in eval; by itself it then lays lists out by their groups, which no value decides
             self.network.training = True
             self.packed = Packed(
@@ -133,7 +133,7 @@ class Scorer(nn.Module):
         return scores
 
 
-class OneList(nn.Module):
+class OneListAttention(nn.Module):
     """A block of attention over all rows as one list, whatever layout it is given."""
 
     def __init__(self, block: nn.Module) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from placings.core import AnyArray, BadFile, BadInput, Floats, PlacingsWarning, UnknownName, need_library
 from placings.data import Matrix, RankingData
 from placings.metrics import metric
+from placings.rankers.bad_models import BadModel
 from placings.rankers.boosting import (
     BoostingWatch,
     TreeRanker,
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
 
 Fields = dict[str, str]
 NUMBER = re.compile(r"-?([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|inf|nan)")
-
-
-class BadModel(Exception):
-    """What is wrong with a model's text."""
 
 
 def check_model(text: bytes) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from placings.core import AnyArray, BadFile, BadInput, Floats, Floats32, OverLimit, UnknownName, need_library
 from placings.data import Matrix, RankingData, name_features
 from placings.metrics import metric
+from placings.rankers.bad_models import BadModel
 from placings.rankers.boosting import (
     Advance,
     BoostingWatch,
@@ -29,7 +30,7 @@ from placings.rankers.boosting import (
 from placings.rankers.estimator import as_seed
 from placings.rankers.facts import Choice, Float, Int, RankerFacts
 from placings.rankers.item_weights import differ_within, find_better, name_uneven, weigh_queries
-from placings.rankers.xgb_files import BadModel, check_model, read_model
+from placings.rankers.xgb_files import check_model, read_model
 
 if TYPE_CHECKING:
     from placings.rankers.lambda_kernels import LambdaGradients

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from placings.core import AnyArray, Ints, check_limit, find_limit, parse_json, say_limit
+from placings.rankers.bad_models import BadModel
 
 ROOT = 2**31 - 1  # the parent of a root, and the feature of a node that was deleted
 MOST_CATEGORIES = 2**24  # as XGBoost has it
@@ -20,10 +21,6 @@ OF_NODES = ("right_children", "parents", "split_indices", "split_conditions", "d
 MAYBE_OF_NODES = ("loss_changes", "sum_hessian", "split_type")  # some are missing in older files
 
 Fields = Mapping[str, Any]
-
-
-class BadModel(ValueError):
-    """What is wrong with a model's file."""
 
 
 def read_model(content: bytes) -> dict[str, Any]:

@@ -297,9 +297,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
 
         With propensities it judges by these: they know of labels that were carried to a list, too.
         """
-        described = [
-            describe_searches(rows, data.offsets) for rows, data in zip(tables, parts, strict=True)
-        ]
+        described = [describe_searches(rows, data.offsets) for rows, data in zip(tables, parts, strict=True)]
         known = [name for name in described[0] if name in described[1]]
         chosen = [name for name in KINDS if name in known] or known
         people = find_clusters(parts)

@@ -19,7 +19,7 @@ from placings.places.place import Place
 from placings.rerank import check_request, clean_text
 
 if TYPE_CHECKING:
-    from placings.places.engines.transport import Answer
+    from placings.places.engines.transport import ServerAnswer
 
 __all__ = [
     "Patience",
@@ -199,7 +199,7 @@ class Server:
         content: bytes | None,
         headers: Mapping[str, str],
         deadline: Deadline,
-    ) -> Answer:
+    ) -> ServerAnswer:
         import httpx
 
         try:
@@ -233,7 +233,7 @@ class Server:
 
     def _send_once(
         self, method: str, url: Any, headers: Mapping[str, str], content: bytes | None, deadline: Deadline
-    ) -> tuple[Answer | None, str]:
+    ) -> tuple[ServerAnswer | None, str]:
         """The answer, or the problem that kept it away; a body that is too large or damaged is an error."""
         from placings.places.engines.transport import FAILURES, BadAnswer
 
@@ -247,7 +247,7 @@ class Server:
             f"{self.name} at {self.address} answered with {self._secrets.quote(what).rstrip('.')}."
         )
 
-    def _choose_wait(self, attempt: int, answer: Answer | None, deadline: Deadline) -> float:
+    def _choose_wait(self, attempt: int, answer: ServerAnswer | None, deadline: Deadline) -> float:
         asked = None if answer is None else read_retry_after(answer.headers.get("retry-after"))
         if asked is not None and answer is not None:
             most = min(self.patience.longest_wait, deadline.left)
@@ -261,7 +261,7 @@ class Server:
         wait = min(self.patience.backoff * 2.0**attempt, self.patience.longest_wait)
         return wait * random.uniform(0.5, 1.0)  # so that many clients do not come back at once
 
-    def _find_reason(self, answer: Answer) -> str:
+    def _find_reason(self, answer: ServerAnswer) -> str:
         """The server's own words, from the places where Pelias, OpenSearch and Elasticsearch put them."""
         advice = HINTS.get(answer.status, "")
         if 300 <= answer.status < 400:

@@ -38,7 +38,7 @@ _waiting = threading.local()  # the deadline of the request that this thread has
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """What a server answered: headers by their names in lower case, and the body unpacked."""
 
     status: int
@@ -74,7 +74,7 @@ class Connections:
         content: bytes | None,
         deadline: Deadline,
         timeout: float,
-    ) -> Answer:
+    ) -> ServerAnswer:
         """Send a request and read its answer. Raises FAILURES, BadAnswer, OverLimit."""
         target = _as_core(url)
         each = {"connect": timeout, "read": timeout, "write": timeout, "pool": min(timeout, deadline.left)}
@@ -89,7 +89,7 @@ class Connections:
                     name.decode("latin-1").lower(): value.decode("latin-1")
                     for name, value in response.headers
                 }
-                return Answer(response.status, found, _read_body(response, found))
+                return ServerAnswer(response.status, found, _read_body(response, found))
         finally:
             _waiting.deadline = None
 

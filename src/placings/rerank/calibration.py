@@ -10,7 +10,7 @@ from placings.core import Bools, Floats, Ints
 from placings.data import RankingData, find_clusters
 from placings.rankers import LinearRanker, MeanRanker, OriginalOrder, Ranker
 
-LARGE = 3000  # held-out lists, from which on a third of them is enough to stop by
+LARGE = 6000  # held-out lists, from which on a third of them is enough to stop by: 4,000 are left to judge
 
 
 def learn_apart(
@@ -22,7 +22,7 @@ def learn_apart(
     only ranker there is. With `heeds=False`, where no held-out list changes what is learned (`heeds_valid`),
     all of them judge. Otherwise people (or sessions, or searches) are dealt out at random:
 
-    - from 3,000 lists on, a third stops the training and the others judge: one fit;
+    - from 6,000 lists on, a third stops the training and the others judge: one fit;
     - of fewer, each half judges the ranker that the other half stopped: two fits, twice the time. The first
       one is kept; the second, which saw the same training lists, stands for it on the half that stopped it.
 

@@ -172,7 +172,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     def fit(self, log: ClickLog | pd.DataFrame, *, valid: ClickLog | pd.DataFrame | None = None) -> Self:
         """Learn from a log; `valid` is what the ranker stops early by and the guard is fitted on.
 
-        Without `valid` a fifth of the sessions is set aside. No list does both for one ranker: of 3,000
+        Without `valid` a fifth of the sessions is set aside. No list does both for one ranker: of 6,000
         validation lists or more a third stops and the others are the guard's; of fewer each half judges the
         ranker that the other half stopped, which trains twice (`learn_apart`). The guard takes what one
         person (or session) searched for together. Both are whole logs of their sessions: lists of

@@ -349,7 +349,7 @@ def judge_log(
             if name == "true":
                 scores |= {"naive": fit.naive.predict(test), "bare": fit.weighted.predict(test)}
             found[f"{kind} {name}"] = fit.facts
-        if world.name == "places":
+        if world.name == "places" and clicks == "position" and share == 1.0:
             scores |= learn_carried(log, shown.judged, make, curve)
         found[kind] = {name: judge_scores(each, test) for name, each in scores.items()}
     counts = {"lists": log["search_id"].nunique(), "clicked": clicked.n_queries, "judged": test.n_queries}

@@ -304,9 +304,7 @@ def list_jobs(chosen: argparse.Namespace) -> list[Job]:
         questions = []
         for case in (case for case in CASES if case.log == log):
             full, none = find_truth(case)
-            questions += [
-                Question(case, share, share * full + (1.0 - share) * none) for share in (1.0, 0.2)
-            ]
+            questions += [Question(case, share, share * full + (1.0 - share) * none) for share in (1.0, 0.2)]
         asked += [(log, sessions, tuple(questions), logs, False) for sessions in SESSIONS]
     for case, sessions in GATES if chosen.part != "coverage" else ():
         full, none = find_truth(case)

@@ -1,6 +1,6 @@
 """SIMULATED: what learning gains when clicks are weighed by how likely their position was looked at.
 
-    .venv/bin/python benchmarks/honest_learning.py  # seeds 0 to 2, some 15 minutes on two quiet cores
+    .venv/bin/python benchmarks/honest_learning.py  # seeds 0 to 2, some 20 minutes of one core
     .venv/bin/python benchmarks/honest_learning.py --seeds 0-7 --out runs/honest --jobs 2
     .venv/bin/python benchmarks/honest_learning.py --quick  # one seed, small logs: does it run?
 
@@ -14,11 +14,11 @@ models, on which it does not.
 
 On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (as `Reranker`
 does it with propensities, true ones or those estimated from the swaps), *bare* (the weights of the true
-ones without the re-ranker's safeguard), on places *carried naive* and *carried estimated* (a `Reranker`
-that labels unclicked lists with what their session clicked later), and an *oracle* (labels are what was
-wanted, in all lists, clicked or not). All are judged on other lists by what was wanted. A true propensity
-is the click model's own probability of a look at that row, given what stands above; an estimated one knows
-the position alone. Cells are kept in `--out`, so that a stopped run goes on.
+ones without the re-ranker's safeguard), on places with clicks of the position model *carried naive* and
+*carried estimated* (a `Reranker` that labels unclicked lists with what their session clicked later), and an
+*oracle* (labels are what was wanted, in all lists, clicked or not). All are judged on other lists by what was
+wanted. A true propensity is the click model's own probability of a look at that row, given what stands above;
+an estimated one knows the position alone. Cells are kept in `--out`, so that a stopped run goes on.
 
 Needs `$PLACINGS_DATA/places` (default ../shared/data) for the places; without it there is the shop alone.
 """
@@ -62,7 +62,7 @@ MODELS = {"position": PositionBased, "trust": TrustBias, "cascade": Cascade, "db
 RANKERS = ("lightgbm", "linear")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
 CARRIED = ("carried naive", "carried estimated")  # places only, whose sessions have several searches
-VERSION = 3  # of the cells
+VERSION = 4  # of the cells
 # lists of which all is known, that the order shown was learned from; the engine's own order needs none
 TEACHER = {("shop", "weak"): 6, ("shop", "strong"): 300, ("places", "weak"): 0, ("places", "strong"): 2000}
 SHARES = (0.0625, 0.125, 0.25, 0.5)  # of the log's sessions, for the curves
@@ -348,6 +348,8 @@ def judge_log(
             scores[name] = fit.ranker.predict(test)
             if name == "true":
                 scores |= {"naive": fit.naive.predict(test), "bare": fit.weighted.predict(test)}
+            else:
+                scores["bare estimated"] = fit.weighted.predict(test)
             found[f"{kind} {name}"] = fit.facts
         if world.name == "places" and clicks == "position" and share == 1.0:
             scores |= learn_carried(log, shown.judged, make, curve)

@@ -105,9 +105,7 @@ def test_clicks_on_the_last_search_of_the_training_log_are_not_counted_again(tmp
             event = Event(f"e{number}", f"s{number}", {"item_id": "a", "action": "click"}, NOW + 90.0, "ann")
             store.add([event]).result(30)
         export_log(tmp_path / "data", tmp_path / "out")
-        rows = join_logs(
-            str(tmp_path / "out/searches.parquet"), str(tmp_path / "out/actions.parquet")
-        ).rows
+        rows = join_logs(str(tmp_path / "out/searches.parquet"), str(tmp_path / "out/actions.parquet")).rows
         times = rows[rows["label"] > 0].set_index("search_id")["time"]
         # a log that ends with this search: how many of the three are newer
         for last, newer in (("s0", 2), ("s2", 1), ("s1", 0)):
@@ -235,7 +233,9 @@ def test_forget_leaves_a_model_all_that_was_measured_of_it(saved: Path, tmp_path
     after = {part: read_bundle(saved / part) for part in ("model", "reranker")}
     of_saving = {"created", "versions", "digest", "files", "model"}  # when, with what, and what was written
     for part, bundle in before.items():
-        facts = [{k: v for k, v in each.manifest.items() if k not in of_saving} for each in (bundle, after[part])]
+        facts = [
+            {k: v for k, v in each.manifest.items() if k not in of_saving} for each in (bundle, after[part])
+        ]
         assert facts[0] == facts[1]
         changed = {name for name in bundle.files if bundle.files[name] != after[part].files.get(name)}
         assert changed == ({"own_clicks.json"} if part == "reranker" else set())

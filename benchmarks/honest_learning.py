@@ -59,7 +59,7 @@ from placings.simulate import (
 
 WORLDS, STRENGTHS = ("shop", "places"), ("weak", "strong")
 MODELS = {"position": PositionBased, "trust": TrustBias, "cascade": Cascade, "dbn": DynamicBayesian}
-RANKERS = ("lightgbm", "linear")
+RANKERS = ("lightgbm", "linear", "ranksvm")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
 CARRIED = ("carried naive", "carried estimated")  # places only, whose sessions have several searches
 VERSION = 4  # of the cells
@@ -211,6 +211,8 @@ def make_learner(kind: str, size: Size, weighed: bool = False) -> Any:
     """Boosted trees, or a linear ranker by pairs; no early stopping, so that all stop alike."""
     if kind == "lightgbm":
         return Bag(size.rounds, size.bag)
+    if kind == "ranksvm":
+        return LinearRanker("hinge")
     return LinearRanker("logistic", 10.0, pairs="mean")
 
 
@@ -485,14 +487,14 @@ def write_tables(cells: Sequence[Mapping[str, Any]], rankers: Sequence[str]) -> 
             chosen = [cell for cell in whole if cell["clicks"] in group]
             if not chosen:
                 continue
-            for method in ("true", "estimated"):
+            for method in ("true", "estimated", "bare", "bare estimated"):
                 told = []
                 for metric in ("mrr", "ndcg"):
                     value, low, high = measure_ratio(chosen, kind, method, metric)
                     told.append(f"{metric} {value:.2f} [{low:.2f}, {high:.2f}]")
                 worst = min((_find_gain(cell, kind, method), _name_log(cell)) for cell in chosen)
                 lines.append(
-                    f"{kind:9} {' '.join(group):21} {method:9} Σ(method − naive)/Σ(oracle − naive): "
+                    f"{kind:9} {' '.join(group):21} {method:14} Σ(method − naive)/Σ(oracle − naive): "
                     f"{', '.join(told)}; worst of {len(chosen)} logs {worst[0]:+.4f} ({worst[1]})"
                 )
     return "\n".join(lines)

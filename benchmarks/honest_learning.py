@@ -353,7 +353,7 @@ def judge_log(
             else:
                 scores["bare estimated"] = fit.weighted.predict(test)
             found[f"{kind} {name}"] = fit.facts
-        if world.name == "places" and clicks == "position" and share == 1.0:
+        if world.name == "places" and clicks == "position" and share == 1.0 and kind != "ranksvm":
             scores |= learn_carried(log, shown.judged, make, curve)
         found[kind] = {name: judge_scores(each, test) for name, each in scores.items()}
     counts = {"lists": log["search_id"].nunique(), "clicked": clicked.n_queries, "judged": test.n_queries}

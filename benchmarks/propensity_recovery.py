@@ -412,8 +412,11 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
             least = find_least_error(make_world(), first["log"], MODELS["position"], sessions)
             each = ", ".join(f"{float(one.max()):.1%}" for one in errors)
             last = [np.log1p(log["errors"][-1]) for log in logs if log["ranks"] == DEPTH]
-            say(f"{'':14}largest of each log: {each}; log(p_10/p_1): root of the mean square error "
-                f"{np.sqrt(np.mean(np.square(last))):.3f}, the least that can be had {least[-1]:.3f}")  # fmt: skip
+            typical = np.sqrt(np.mean(np.square(last)))
+            say(
+                f"{'':14}largest of each log: {each}; log(p_10/p_1): root of the mean square error "
+                f"{typical:.3f}, the least that can be had {least[-1]:.3f}"
+            )
     return found
 
 

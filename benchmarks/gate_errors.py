@@ -1,7 +1,7 @@
 """The counterfactual gate: do its intervals cover, how often does it let a worse candidate pass, and a
 better one?
 
-    python benchmarks/gate_errors.py [--quick] [--part coverage] [--processes N] [--json]
+    python benchmarks/gate_errors.py [--quick] [--part coverage] [--processes N] [--out FOLDER]
 
 Made people make one to many searches a session; sessions differ in how much they click. Lists have ten
 items, and clicks follow the position-based model. Logs are drawn anew in each run, lists, swaps and clicks,
@@ -13,8 +13,7 @@ and the candidate is a fixed rule whose true difference to what is shown is know
 
 1. Coverage of 95 % intervals over 2,000 logs of 30, 100 and 1,000 sessions; at least 94 % is asked for.
 2. A candidate truly 0.01 worse must pass in at most 6.5 % of 1,000 runs, one truly 0.02 better in at least
-80 % at
-   the number of sessions that is printed.
+   80 % at the number of sessions that is printed.
 
 SIMULATED people. Exits 1 if something asked for is not met. `--quick` runs a tenth and judges nothing.
 
@@ -29,14 +28,16 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
-from placings.core import AnyArray, estimate_mean
+from placings.core import AnyArray, keep_cell
 from placings.evaluation import (
     bound_mean,
     estimate_doubly_robust,
@@ -54,6 +55,8 @@ PAIRS = ITEMS - 1
 HEAD = 3  # places that are shuffled
 MARGIN = 0.005
 SESSIONS = (30, 100, 1000)
+LOGS = ("one order", "swaps", "shuffled")
+PIECE, VERSION = 200, 1  # runs that are kept together, and the version of what is kept
 COVERED, PASSED_WORSE, PASSED_BETTER = 0.94, 0.065, 0.80
 
 
@@ -92,13 +95,12 @@ class People:
     """Lists `[lists, items]` in the order of the engine: how much each item appeals, whose search it is."""
 
     session: AnyArray
-    appeal: AnyArray
-    order: AnyArray  # the candidate's, of the lists that it changes: row of the item at each place
-    changed: AnyArray
+    appeal: AnyArray  # to anyone; the engine sees it with noise
+    worth: AnyArray  # the probability of a click after a look: appeal times how eager the session is
 
 
-def draw_people(case: Case, sessions: int, share: float, rng: np.random.Generator) -> People:
-    """Sessions with their searches; the candidate changes this share of the lists."""
+def draw_people(sessions: int, rng: np.random.Generator) -> People:
+    """Sessions with their searches."""
     searches = rng.geometric(0.4, sessions)
     session = np.repeat(np.arange(sessions), searches)
     lists = len(session)
@@ -106,11 +108,11 @@ def draw_people(case: Case, sessions: int, share: float, rng: np.random.Generato
     appeal = rng.beta(0.4, 1.2, (lists, ITEMS))
     engine = np.argsort(-(appeal + rng.normal(0.0, 0.3, (lists, ITEMS))), axis=1)
     appeal = np.take_along_axis(appeal, engine, axis=1)
-    order = _choose_order(case, appeal, rng)
-    return People(session, appeal * eager, order, rng.random(lists) < share)
+    return People(session, appeal, appeal * eager)
 
 
-def _choose_order(case: Case, appeal: AnyArray, rng: np.random.Generator) -> AnyArray:
+def choose_order(case: Case, appeal: AnyArray, rng: np.random.Generator) -> AnyArray:
+    """The candidate's order of the lists that it changes: row of the item at each place."""
     lists = len(appeal)
     same = np.tile(np.arange(ITEMS), (lists, 1))
     if case.log == "one order":
@@ -138,21 +140,19 @@ def find_truth(case: Case, lists: int = 400_000) -> tuple[float, float]:
 
     A list that it leaves is the engine's own, which a log with swaps or shuffles does not always show.
     """
-    people = draw_people(case, lists * 2 // 5, 1.0, np.random.default_rng(99))
+    rng = np.random.default_rng(99)
+    people = draw_people(lists * 2 // 5, rng)
+    order, worth = choose_order(case, people.appeal, rng), people.worth
     value = LOOKS * find_worth(case.metric)
-    theirs = np.take_along_axis(people.appeal, people.order, axis=1) @ value
-    shown = people.appeal @ value
+    theirs, kept = np.take_along_axis(worth, order, axis=1) @ value, worth @ value
+    shown = kept
     if case.log == "swaps":  # what is shown is the engine's order, and with RATE one pair is changed
-        swaps = [_swap_columns(people.appeal, pair) @ value for pair in range(PAIRS)]
-        shown = (1.0 - RATE) * shown + RATE * np.mean(swaps, axis=0)
-        kept = people.appeal @ value
-        return float((theirs - shown).mean()), float((kept - shown).mean())
-    if case.log == "shuffled":
-        mean = people.appeal[:, :HEAD].mean(axis=1, keepdims=True)
-        flat = np.concatenate([np.repeat(mean, HEAD, axis=1), people.appeal[:, HEAD:]], axis=1)
-        kept, shown = shown, flat @ value
-        return float((theirs - shown).mean()), float((kept - shown).mean())
-    return float((theirs - shown).mean()), 0.0
+        swaps = [_swap_columns(worth, pair) @ value for pair in range(PAIRS)]
+        shown = (1.0 - RATE) * kept + RATE * np.mean(swaps, axis=0)
+    elif case.log == "shuffled":
+        mean = worth[:, :HEAD].mean(axis=1, keepdims=True)
+        shown = np.concatenate([np.repeat(mean, HEAD, axis=1), worth[:, HEAD:]], axis=1) @ value
+    return float((theirs - shown).mean()), float((kept - shown).mean())
 
 
 def _swap_columns(values: AnyArray, upper: int) -> AnyArray:
@@ -164,14 +164,39 @@ def _swap_columns(values: AnyArray, upper: int) -> AnyArray:
 # -- logs --------------------------------------------------------------------------------------------------
 
 
-def estimate_differences(case: Case, people: People, rng: np.random.Generator) -> tuple[AnyArray, float]:
-    """The estimated difference of each list of one log, and the most that one list can be worth."""
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One log: which item stood at each place `[lists, items]`, and what was clicked there."""
+
+    people: People
+    items: AnyArray
+    clicks: AnyArray
+
+
+def draw_log(log: str, sessions: int, rng: np.random.Generator) -> Shown:
+    """Lists as the log's policy shows them, with clicks: the engine's order, with a swap in some sessions, or
+    with its head shuffled."""
+    people = draw_people(sessions, rng)
     lists = len(people.session)
-    shown = _show(case, people, rng)  # [lists, items]: which item stands at each place
-    clicks = (rng.random(shown.shape) < LOOKS * np.take_along_axis(people.appeal, shown, axis=1)).astype(
-        float
-    )
-    wanted = np.where(people.changed[:, None], people.order, np.arange(ITEMS))
+    shown = np.tile(np.arange(ITEMS), (lists, 1))
+    if log == "swaps":
+        swapped = (rng.random(sessions) < RATE)[people.session]
+        upper = rng.integers(0, PAIRS, lists)
+        rows = np.flatnonzero(swapped)
+        shown[rows, upper[rows]], shown[rows, upper[rows] + 1] = upper[rows] + 1, upper[rows]
+    elif log == "shuffled":
+        shown[:, :HEAD] = np.argsort(rng.random((lists, HEAD)), axis=1)
+    clicks = rng.random(shown.shape) < LOOKS * np.take_along_axis(people.worth, shown, axis=1)
+    return Shown(people, shown, clicks.astype(float))
+
+
+def estimate_differences(
+    case: Case, log: Shown, order: AnyArray, changed: AnyArray
+) -> tuple[AnyArray, float]:
+    """The estimated difference of each list of one log, and the most that one list can be worth."""
+    shown, clicks = log.items, log.clicks
+    lists = len(shown)
+    wanted = np.where(changed[:, None], order, np.arange(ITEMS))
     worth = find_worth(case.metric)
     seen = clicks @ worth
     offsets = np.arange(0, lists * ITEMS + 1, ITEMS)
@@ -180,7 +205,7 @@ def estimate_differences(case: Case, people: People, rng: np.random.Generator) -
         values = estimate_position_based(
             clicks.ravel(), np.tile(LOOKS, lists), LOOKS[place].ravel(), worth[place].ravel(), offsets
         )
-        reach = np.abs(LOOKS[place] / LOOKS * worth[place] - worth).ravel()
+        reach = np.abs(LOOKS[place] / LOOKS * worth[place] - worth)
         return values - seen, _find_reach(reach)
     if case.estimator == "item-position":
         stays = shown == wanted
@@ -188,32 +213,17 @@ def estimate_differences(case: Case, people: People, rng: np.random.Generator) -
         values = estimate_item_position(
             clicks.ravel(), stays.ravel(), q.ravel(), np.tile(worth, lists), offsets
         )
-        reach = np.where(people.changed[:, None], (1.0 / _find_probability(wanted)) * worth, worth).ravel()
+        reach = np.where(changed[:, None], (1.0 / _find_probability(wanted)) * worth, worth)
         return values - seen, _find_reach(reach)
     same = (shown == wanted).all(axis=1).astype(float)
     logged = np.full(lists, 1.0 / math.factorial(HEAD))
     if case.estimator == "doubly-robust":
-        half = people.session % 2 == 1
+        half = log.people.session % 2 == 1
         expected = np.where(half, seen[~half].mean(), seen[half].mean())
         values = estimate_doubly_robust(seen, logged, same, expected, expected)
     else:
         values = (estimate_ips if case.estimator == "ips" else estimate_snips)(seen, logged, same)
     return values - seen, _find_reach(np.full(lists, math.factorial(HEAD) * worth[0]))
-
-
-def _show(case: Case, people: People, rng: np.random.Generator) -> AnyArray:
-    """What the log's policy shows: the engine's order, with a swap in some sessions, or with its head
-    shuffled."""
-    lists = len(people.session)
-    shown = np.tile(np.arange(ITEMS), (lists, 1))
-    if case.log == "swaps":
-        swapped = (rng.random(people.session[-1] + 1) < RATE)[people.session]
-        upper = rng.integers(0, PAIRS, lists)
-        rows = np.flatnonzero(swapped)
-        shown[rows, upper[rows]], shown[rows, upper[rows] + 1] = upper[rows] + 1, upper[rows]
-    elif case.log == "shuffled":
-        shown[:, :HEAD] = np.argsort(rng.random((lists, HEAD)), axis=1)
-    return shown
 
 
 def _find_probability(shown: AnyArray) -> AnyArray:
@@ -231,61 +241,84 @@ def _find_reach(moves: AnyArray) -> float:
 
 
 @dataclass(frozen=True)
-class Job:
-    """Some runs of one case: logs of so many sessions, the share of lists that is changed, the true
-    difference."""
+class Question:
+    """One row of the answer: a candidate that changes this share of the lists, by how much in truth."""
 
     case: Case
-    sessions: int
     share: float
     truth: float
-    runs: int
-    seed: int
 
 
-Answer = tuple[int, int, int, float]
+@dataclass(frozen=True)
+class Job:
+    """Some runs of one kind of log: what is asked of each log that is drawn."""
+
+    log: str
+    sessions: int
+    questions: tuple[Question, ...]
+    first: int
+    last: int
+    gate: bool
+    cells: Path | None
 
 
-def run_job(job: Job) -> Answer:
-    """In how many runs the interval covers, Student's covers, the candidate passes; and the mean width."""
-    covered = by_t = passed = 0
-    width = 0.0
-    for run in range(job.runs):
-        rng = np.random.default_rng([job.seed, run])
-        people = draw_people(job.case, job.sessions, job.share, rng)
-        differences, reach = estimate_differences(job.case, people, rng)
-        found = bound_mean(differences, people.session, reach=reach)
-        covered += found.low <= job.truth <= found.high
-        usual = estimate_mean(differences, people.session)
-        by_t += usual.low <= job.truth <= usual.high
-        passed += found.least >= -MARGIN
-        width += (found.high - found.low) / job.runs
-    return covered, by_t, passed, width
+Answer = list[float]  # runs, covered, covered by t, passed, the sum of widths
 
 
-def run_all(jobs: list[Job], processes: int) -> list[Answer]:
-    """Every job, in pieces over the processes."""
-    pieces = [
-        (place, Job(job.case, job.sessions, job.share, job.truth, len(runs), 1000 * place + int(runs[0])))
-        for place, job in enumerate(jobs)
-        for runs in np.array_split(np.arange(job.runs), min(job.runs, 20))
-    ]
-    with get_context("fork").Pool(processes) as pool:
-        answers = pool.imap(run_job, [piece for _, piece in pieces], chunksize=1)
-        found: list[Answer] = [(0, 0, 0, 0.0) for _ in jobs]
-        for done, ((place, piece), (covered, by_t, passed, width)) in enumerate(
-            zip(pieces, answers, strict=True), 1
-        ):
-            before, part = found[place], piece.runs / jobs[place].runs
-            found[place] = (
-                before[0] + covered,
-                before[1] + by_t,
-                before[2] + passed,
-                before[3] + width * part,
+def run_job(job: Job) -> list[Answer]:
+    """For each question: in how many runs the interval covers, Student's covers, the candidate passes."""
+    facts = {**asdict(job), "cells": None, "version": VERSION}
+    name = f"{job.log}-{job.sessions}-{'gate' if job.gate else 'cover'}-{job.first}"
+    return list(keep_cell(job.cells, name, facts, lambda: {"answers": _run(job)})["answers"])
+
+
+def _run(job: Job) -> list[Answer]:
+    found: list[Answer] = [[0.0] * 5 for _ in job.questions]
+    for run in range(job.first, job.last):
+        rng = np.random.default_rng([run, job.sessions, LOGS.index(job.log), job.gate])
+        log = draw_log(job.log, job.sessions, rng)
+        luck = rng.random(len(log.items))
+        orders: dict[str, AnyArray] = {}  # one for each candidate, whoever estimates it
+        for question, tally in zip(job.questions, found, strict=True):
+            case = question.case
+            if case.candidate not in orders:
+                orders[case.candidate] = choose_order(case, log.people.appeal, rng)
+            differences, reach = estimate_differences(
+                case, log, orders[case.candidate], luck < question.share
             )
-            if sys.stderr.isatty():
-                print(f"\r{done} of {len(pieces)}", end="", file=sys.stderr)
+            bounds = bound_mean(differences, log.people.session, reach=reach)
+            half = float(stdtrit(bounds.clusters - 1, 0.975)) * bounds.error
+            tally[0] += 1
+            tally[1] += bounds.low <= question.truth <= bounds.high
+            tally[2] += abs(bounds.mean - question.truth) <= half
+            tally[3] += bounds.least >= -MARGIN
+            tally[4] += bounds.high - bounds.low
     return found
+
+
+def list_jobs(chosen: argparse.Namespace) -> list[Job]:
+    """What is asked, in pieces of at most 200 runs."""
+    logs, gates = (200, 100) if chosen.quick else (2000, 1000)
+    asked: list[tuple[str, int, tuple[Question, ...], int, bool]] = []
+    for log in LOGS if chosen.part != "gates" else ():
+        questions = []
+        for case in (case for case in CASES if case.log == log):
+            full, none = find_truth(case)
+            questions += [Question(case, share, share * full + (1.0 - share) * none) for share in (1.0, 0.2)]
+        asked += [(log, sessions, tuple(questions), logs, False) for sessions in SESSIONS]
+    for case, sessions in GATES if chosen.part != "coverage" else ():
+        full, none = find_truth(case)
+        wanted = -0.01 if case.candidate == "worse" else 0.02
+        share = (wanted - none) / (full - none)
+        if not 0.0 <= share <= 1.0:
+            print(f"{case}: no share of lists makes {wanted:+g}; {none:+.4f} to {full:+.4f} can be had")
+            continue
+        asked.append((case.log, sessions, (Question(case, share, wanted),), gates, True))
+    return [
+        Job(log, sessions, questions, first, min(first + PIECE, runs), gate, chosen.out)
+        for log, sessions, questions, runs, gate in asked
+        for first in range(0, runs, PIECE)
+    ]
 
 
 def main() -> int:
@@ -295,45 +328,37 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the runs; judges nothing")
     parser.add_argument("--part", choices=("coverage", "gates"), help="only this one")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, help="keep pieces here, so that a stopped run goes on")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     began = time.monotonic()
-    logs, gates = (200, 100) if chosen.quick else (2000, 1000)
-    jobs, told = [], []
-    for case in CASES if chosen.part != "gates" else ():
-        full, none = find_truth(case)
-        for share in (1.0, 0.2):
-            for sessions in SESSIONS:
-                jobs.append(Job(case, sessions, share, share * full + (1.0 - share) * none, logs, len(jobs)))
-    border = len(jobs)
-    for case, sessions in GATES if chosen.part != "coverage" else ():
-        full, none = find_truth(case)
-        wanted = -0.01 if case.candidate == "worse" else 0.02
-        share = (wanted - none) / (full - none)
-        if not 0.0 <= share <= 1.0:
-            print(f"{case}: no share of lists makes {wanted:+g}; {none:+.4f} to {full:+.4f} can be had")
-            continue
-        jobs.append(Job(case, sessions, share, wanted, gates, len(jobs)))
-    good = True
-    for place, (job, (covered, by_t, passed, width)) in enumerate(
-        zip(jobs, run_all(jobs, chosen.processes), strict=True)
-    ):
-        gate = place >= border
-        value = (passed if gate else covered) / job.runs
-        fine = value >= COVERED if not gate else (
-            value <= PASSED_WORSE if job.case.candidate == "worse" else value >= PASSED_BETTER
-        )  # fmt: skip
-        good &= fine
-        told.append({
-            "what": "passes" if gate else "covers", "log": job.case.log, "estimator": job.case.estimator,
-            "metric": job.case.metric, "candidate": job.case.candidate, "changes": job.share,
-            "truth": job.truth, "sessions": job.sessions, "runs": job.runs, "share": value,
-            "t": by_t / job.runs, "width": width,
-            "fine": bool(fine),
-        })  # fmt: skip
-    seconds = time.monotonic() - began
-    _print(told, chosen.json, seconds)
-    return 0 if good or chosen.quick else 1
+    jobs = list_jobs(chosen)
+    found: dict[tuple[int, bool, Question], Answer] = {}
+    with get_context("fork").Pool(chosen.processes) as pool:
+        for done, (job, answers) in enumerate(zip(jobs, pool.imap(run_job, jobs), strict=True), 1):
+            for question, answer in zip(job.questions, answers, strict=True):
+                key = (job.sessions, job.gate, question)
+                found[key] = [a + b for a, b in zip(found.get(key, [0.0] * 5), answer, strict=True)]
+            print(f"{done} of {len(jobs)}: {job.log}, {job.sessions:,} sessions", file=sys.stderr, flush=True)
+    told = [_tell(key, answer) for key, answer in found.items()]
+    _print(told, chosen.json, time.monotonic() - began)
+    return 0 if all(each["fine"] for each in told) or chosen.quick else 1
+
+
+def _tell(key: tuple[int, bool, Question], answer: Answer) -> dict[str, Any]:
+    """A row of the answer."""
+    sessions, gate, question = key
+    case, runs = question.case, answer[0]
+    value = (answer[3] if gate else answer[1]) / runs
+    fine = value >= COVERED
+    if gate:
+        fine = value <= PASSED_WORSE if case.candidate == "worse" else value >= PASSED_BETTER
+    return {
+        "what": "passes" if gate else "covers", "log": case.log, "estimator": case.estimator,
+        "metric": case.metric, "candidate": case.candidate, "changes": question.share,
+        "truth": question.truth, "sessions": sessions, "runs": int(runs), "share": value,
+        "t": answer[2] / runs, "width": answer[4] / runs, "fine": bool(fine),
+    }  # fmt: skip
 
 
 def _print(told: list[dict[str, Any]], as_json: bool, seconds: float) -> None:

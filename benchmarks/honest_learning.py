@@ -1,6 +1,6 @@
 """SIMULATED: what learning gains when clicks are weighed by how likely their position was looked at.
 
-    .venv/bin/python benchmarks/honest_learning.py  # seeds 0 to 2, some 15 minutes on two quiet cores
+    .venv/bin/python benchmarks/honest_learning.py  # seeds 0 to 2, some 20 minutes of one core
     .venv/bin/python benchmarks/honest_learning.py --seeds 0-7 --out runs/honest --jobs 2
     .venv/bin/python benchmarks/honest_learning.py --quick  # one seed, small logs: does it run?
 
@@ -14,11 +14,11 @@ models, on which it does not.
 
 On each log learn, from the same lists: *naive* (clicks are labels), *true* and *estimated* (as `Reranker`
 does it with propensities, true ones or those estimated from the swaps), *bare* (the weights of the true
-ones without the re-ranker's safeguard), on places *carried naive* and *carried estimated* (a `Reranker`
-that labels unclicked lists with what their session clicked later), and an *oracle* (labels are what was
-wanted, in all lists, clicked or not). All are judged on other lists by what was wanted. A true propensity
-is the click model's own probability of a look at that row, given what stands above; an estimated one knows
-the position alone. Cells are kept in `--out`, so that a stopped run goes on.
+ones without the re-ranker's safeguard), on places with clicks of the position model *carried naive* and
+*carried estimated* (a `Reranker` that labels unclicked lists with what their session clicked later), and an
+*oracle* (labels are what was wanted, in all lists, clicked or not). All are judged on other lists by what was
+wanted. A true propensity is the click model's own probability of a look at that row, given what stands above;
+an estimated one knows the position alone. Cells are kept in `--out`, so that a stopped run goes on.
 
 Needs `$PLACINGS_DATA/places` (default ../shared/data) for the places; without it there is the shop alone.
 """
@@ -59,10 +59,10 @@ from placings.simulate import (
 
 WORLDS, STRENGTHS = ("shop", "places"), ("weak", "strong")
 MODELS = {"position": PositionBased, "trust": TrustBias, "cascade": Cascade, "dbn": DynamicBayesian}
-RANKERS = ("lightgbm", "linear")
+RANKERS = ("lightgbm", "linear", "ranksvm")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
 CARRIED = ("carried naive", "carried estimated")  # places only, whose sessions have several searches
-VERSION = 3  # of the cells
+VERSION = 4  # of the cells
 # lists of which all is known, that the order shown was learned from; the engine's own order needs none
 TEACHER = {("shop", "weak"): 6, ("shop", "strong"): 300, ("places", "weak"): 0, ("places", "strong"): 2000}
 SHARES = (0.0625, 0.125, 0.25, 0.5)  # of the log's sessions, for the curves
@@ -211,6 +211,8 @@ def make_learner(kind: str, size: Size, weighed: bool = False) -> Any:
     """Boosted trees, or a linear ranker by pairs; no early stopping, so that all stop alike."""
     if kind == "lightgbm":
         return Bag(size.rounds, size.bag)
+    if kind == "ranksvm":
+        return LinearRanker("hinge")
     return LinearRanker("logistic", 10.0, pairs="mean")
 
 
@@ -348,8 +350,10 @@ def judge_log(
             scores[name] = fit.ranker.predict(test)
             if name == "true":
                 scores |= {"naive": fit.naive.predict(test), "bare": fit.weighted.predict(test)}
+            else:
+                scores["bare estimated"] = fit.weighted.predict(test)
             found[f"{kind} {name}"] = fit.facts
-        if world.name == "places":
+        if world.name == "places" and clicks == "position" and share == 1.0 and kind != "ranksvm":
             scores |= learn_carried(log, shown.judged, make, curve)
         found[kind] = {name: judge_scores(each, test) for name, each in scores.items()}
     counts = {"lists": log["search_id"].nunique(), "clicked": clicked.n_queries, "judged": test.n_queries}
@@ -483,14 +487,14 @@ def write_tables(cells: Sequence[Mapping[str, Any]], rankers: Sequence[str]) -> 
             chosen = [cell for cell in whole if cell["clicks"] in group]
             if not chosen:
                 continue
-            for method in ("true", "estimated"):
+            for method in ("true", "estimated", "bare", "bare estimated"):
                 told = []
                 for metric in ("mrr", "ndcg"):
                     value, low, high = measure_ratio(chosen, kind, method, metric)
                     told.append(f"{metric} {value:.2f} [{low:.2f}, {high:.2f}]")
                 worst = min((_find_gain(cell, kind, method), _name_log(cell)) for cell in chosen)
                 lines.append(
-                    f"{kind:9} {' '.join(group):21} {method:9} Σ(method − naive)/Σ(oracle − naive): "
+                    f"{kind:9} {' '.join(group):21} {method:14} Σ(method − naive)/Σ(oracle − naive): "
                     f"{', '.join(told)}; worst of {len(chosen)} logs {worst[0]:+.4f} ({worst[1]})"
                 )
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """Do the intervals of `evaluate` and `compare` hold what they say, on logs with few sessions and with many?
 
     python benchmarks/interval_coverage.py [--quick] [--logs 2000] [--sessions 30 100 1000] [--jobs N]
+                                           [--out FOLDER]
 
 Sessions of one to many searches see lists that an engine ordered; people look at a position k with
 probability 1/k, and click what they look at and want. Two rankings of the same lists are judged: the engine's
@@ -11,6 +12,10 @@ Worlds: `several` (each item is wanted with a probability of its own, sessions d
 and `one` (each search wants exactly one item, so that `mrr:ips` is a mean reciprocal rank). Logs: `fresh`
 draws sessions, lists and clicks anew, as next week does; `redrawn` keeps the sessions and lists of one log
 and draws the clicks anew, where the truth is that of these sessions.
+
+`compare` has the interval of each mean too, made as `evaluate` makes it. So `evaluate` is called on the first
+ten logs of each piece, where both must be equal, and `compare` alone on the others. Rows are printed as they
+come; pieces are kept in `--out`, so that a stopped run goes on.
 
 Exits 1 unless every interval covers in at least 94 % of the logs (with `--quick`: 94 % less three standard
 errors).
@@ -28,13 +33,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from placings.core import AnyArray
+from placings.core import AnyArray, keep_cell
 from placings.data import RankingData
 from placings.evaluation import compare, evaluate
 from placings.metrics import measure
@@ -46,6 +51,7 @@ PLAIN = ("ndcg@10", "mrr")
 LEAST = 0.94
 MANY = 150_000  # sessions behind a truth
 PART = 10_000  # of them drawn at a time
+PIECE, CHECKED, VERSION = 200, 10, 1  # logs kept together, those with both calls, the version of what is kept
 ENGINE, CANDIDATE = "engine", "candidate"
 
 
@@ -158,10 +164,18 @@ class Job:
     last: int
     truth: dict[str, float]
     draws: int
+    cells: Path | None = None
 
 
 def run_job(job: Job) -> dict[str, list[float]]:
     """For each estimate: how many logs missed low, missed high, and the sum of the widths."""
+    facts = {**asdict(job), "cells": None, "version": VERSION}
+    name = f"{job.world}-{job.design}-{job.sessions}-{job.first}"
+    return keep_cell(job.cells, name, facts, lambda: dict(count_misses(job)))
+
+
+def count_misses(job: Job) -> dict[str, list[float]]:
+    """`run_job`, counted now."""
     metrics = DEBIASED if job.design == "redrawn" else DEBIASED + PLAIN
     found: dict[str, list[float]] = {}
     fixed = None
@@ -175,11 +189,14 @@ def run_job(job: Job) -> dict[str, list[float]]:
         rng = np.random.default_rng([log, job.sessions, WORLDS.index(job.world), DESIGNS.index(job.design)])
         seen = draw_sessions(job.world, job.sessions, rng) if fixed is None else fixed
         data = make_log(seen, draw_clicks(seen, rng))
-        alone = evaluate(seen.scores[CANDIDATE], data, metrics, random_state=log, bootstrap=job.draws)
         both = compare(
             seen.scores, data, metrics, baseline=ENGINE, permutations=1, random_state=log, bootstrap=job.draws
         )
-        ends = {f"evaluate {name}": alone.interval(name) for name in metrics}
+        ends = {f"evaluate {name}": both.intervals[CANDIDATE][name] for name in metrics}
+        if log < job.first + CHECKED:
+            alone = evaluate(seen.scores[CANDIDATE], data, metrics, random_state=log, bootstrap=job.draws)
+            for name in metrics:
+                np.testing.assert_allclose(alone.interval(name), ends[f"evaluate {name}"], rtol=1e-9)
         for name in metrics:
             each = both.difference(CANDIDATE, name)
             ends[f"compare {name}"] = (each.low, each.high)
@@ -191,40 +208,36 @@ def run_job(job: Job) -> dict[str, list[float]]:
     return found
 
 
-def run_cells(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def run_cells(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Every world, design and number of sessions; one row for each estimate."""
     cells = [
-        (world, design, sessions) for world in WORLDS for design in DESIGNS for sessions in arguments.sessions
+        (world, design, sessions) for sessions in arguments.sessions for world in WORLDS for design in DESIGNS
     ]
-    rows = []
     context = multiprocessing.get_context("spawn")
     with context.Pool(arguments.jobs) as pool:
         truths = dict(
             zip(WORLDS, pool.starmap(find_truth, [(w, DEBIASED + PLAIN) for w in WORLDS]), strict=True)
         )
         for world, design, sessions in cells:
-            marks = np.linspace(0, arguments.logs, 4 * arguments.jobs + 1).astype(int)
             jobs = [
-                Job(world, design, sessions, a, b, truths[world], arguments.draws)
-                for a, b in pairwise(marks.tolist())
-                if b > a
-            ]
+                Job(
+                    world, design, sessions, first, min(first + PIECE, arguments.logs), truths[world],
+                    arguments.draws, arguments.out,
+                )
+                for first in range(0, arguments.logs, PIECE)
+            ]  # fmt: skip
             total: dict[str, list[float]] = {}
             for part in pool.imap_unordered(run_job, jobs):
                 for key, tally in part.items():
                     total[key] = [a + b for a, b in zip(total.get(key, [0.0] * 3), tally, strict=True)]
             for key, (below, above, width) in total.items():
                 what, metric = key.split()
-                rows.append(
-                    {
-                        "world": world, "logs": design, "sessions": sessions, "call": what, "metric": metric,
-                        "covered": 1.0 - (below + above) / arguments.logs,
-                        "missed_below": above / arguments.logs, "missed_above": below / arguments.logs,
-                        "width": width / arguments.logs,
-                    }
-                )  # fmt: skip
-            print(f"{world}, {design}, {sessions} sessions: done", file=sys.stderr)
-    return rows
+                yield {
+                    "world": world, "logs": design, "sessions": sessions, "call": what, "metric": metric,
+                    "covered": 1.0 - (below + above) / arguments.logs,
+                    "missed_below": above / arguments.logs, "missed_above": below / arguments.logs,
+                    "width": width / arguments.logs,
+                }  # fmt: skip
 
 
 def main() -> int:
@@ -236,6 +249,7 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=1000, help="draws of the bootstrap")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--quick", action="store_true", help="200 logs with 30 and 100 sessions")
+    parser.add_argument("--out", type=Path, help="keep pieces here, so that a stopped run goes on")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PLACINGS_THREADS"):
@@ -243,23 +257,28 @@ def main() -> int:
     if arguments.quick:
         arguments.logs, arguments.sessions = 200, [30, 100]
     began = time.perf_counter()
-    rows = run_cells(arguments)
     least = LEAST
     if arguments.quick:
         least -= 3.0 * math.sqrt(0.95 * 0.05 / arguments.logs)
-    failed = [row for row in rows if row["covered"] < least]
-    if arguments.json:
-        print(json.dumps({"logs": arguments.logs, "rows": rows, "failed": len(failed)}, indent=1))
-        return 1 if failed else 0
     header = ("world", "logs", "sessions", "call", "metric", "covered", "below", "above", "width")
-    print("{:8} {:8} {:>8} {:8} {:13} {:>8} {:>6} {:>6} {:>8}".format(*header))
-    for row in rows:
+    if not arguments.json:
+        print("{:8} {:8} {:>8} {:8} {:13} {:>8} {:>6} {:>6} {:>8}".format(*header))
+    rows = []
+    for row in run_cells(arguments):
+        rows.append(row)
+        if arguments.json:
+            continue
         shares = (row["covered"], row["missed_below"], row["missed_above"], row["width"])
         print(
             f"{row['world']:8} {row['logs']:8} {row['sessions']:>8} {row['call']:8} {row['metric']:13} "
             "{:>8.2%} {:>6.1%} {:>6.1%} {:>8.4f}".format(*shares)
-            + ("  <" if row in failed else "")
+            + ("  <" if row["covered"] < least else ""),
+            flush=True,
         )
+    failed = [row for row in rows if row["covered"] < least]
+    if arguments.json:
+        print(json.dumps({"logs": arguments.logs, "rows": rows, "failed": len(failed)}, indent=1))
+        return 1 if failed else 0
     print(
         f"{arguments.logs} logs a cell; lowest {min(row['covered'] for row in rows):.2%}; "
         f"{len(failed)} of {len(rows)} below {least:.1%}; {time.perf_counter() - began:.0f} s."

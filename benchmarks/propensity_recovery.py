@@ -1,6 +1,7 @@
 """Propensities from made logs whose truth is known: found again, covered by intervals, misfits flagged?
 
-    python benchmarks/propensity_recovery.py [--quick] [--runs 2000] [--sessions 100000] [--json]
+    python benchmarks/propensity_recovery.py [--quick] [--runs 2000] [--sessions 100000] [--processes N]
+                                             [--only recovery] [--out FOLDER] [--json]
     python benchmarks/propensity_recovery.py --figures docs
 
 People search 200 queries of 10 items each. What is relevant is drawn once, searches and clicks anew in each
@@ -14,15 +15,19 @@ run. A session has 1 to 12 searches, 3.9 on average. The logs:
 - fixed: one ranker; features are relevance itself, or relevance with noise; at most 20,000 sessions, as such
   curves are wrong by what the features miss and not by chance
 
-1. Recovery: each method on each click model, three logs each: the error of p_k/p_1 at ranks 2 to 10, and
-   whether the diagnostic flags the log. For people who read from the top the truth is the mean share of lists
-   looked at. Of trust the error is that of alpha, and beside it stands the share of pairs of items, at any
-   ranks, that are in the order of relevance by (c − beta)/alpha, and by clicks c alone.
+1. Recovery: each method on each click model, three logs of the one that it assumes (ten of swaps) and one of
+   each other: the error of p_k/p_1 at ranks 2 to 10, and whether the diagnostic flags the log. For people who
+   read from the top the truth is the mean share of lists looked at. Of trust the error is that of alpha, and
+   beside it stands the share of pairs of items, at any ranks, that are in the order of relevance by
+   (c − beta)/alpha, and by clicks c alone. Beside swaps stands how near any unbiased estimate of such a log
+   can come (see `find_least_error`).
 2. Coverage of the 95 % intervals of p_k/p_1 under the position-based model at 30, 100 and 1,000 sessions,
    over all ranks that were not refused. Exits 1 where it is below 94 % (with room for chance).
-3. How often the diagnostic flags logs of a position-based model, and of the others.
+3. How often the diagnostic flags logs of a position-based model, and of the others. It takes half of the
+   time, so it is asked of every tenth log of part 2, and of fewer logs of the other click models.
 
-Needs nothing but the development install; numpy, scipy and pandas are enough. Runs use all cores.
+Lines are printed as they come; cells are kept in `--out`, so that a stopped run goes on. Needs nothing but
+the development install; numpy, scipy and pandas are enough. Half an hour of one core.
 """
 
 from __future__ import annotations
@@ -35,14 +40,21 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 
 import placings as pg
-from placings.core import AnyArray, BadInput, Guess
+from placings.core import AnyArray, BadInput, Guess, keep_cell
+from placings.logs import propensities
 from placings.simulate import Cascade, DynamicBayesian, PositionBased, TrustBias
 
 QUERIES, DEPTH = 200, 10
@@ -54,7 +66,9 @@ MODELS: dict[str, Any] = {
 }
 DESIGNS = ("swaps", "swaps strong", "swaps 5 %", "randomised", "rankers", "fixed")
 LEAST = 0.94
-SEEDS = 3
+SEEDS, MANY_SEEDS = 3, 10  # logs of the click model that a method assumes; of swaps
+FLAGGED_OF = 10  # the diagnostic is asked of one in so many logs
+VERSION = 1  # of the cells
 
 
 @dataclass(frozen=True)
@@ -229,6 +243,25 @@ def judge_trust(curve: pg.PropensityCurve, world: World, model: Any) -> list[flo
     return shares
 
 
+def find_least_error(world: World, design: str, model: Any, sessions: int) -> AnyArray:
+    """The least standard error of log(p_k/p_1), ranks 2 to 10, that an unbiased estimate from swaps can have.
+
+    Where nothing is swapped there are many clicks and p_k·g_k is known. What tells p_k from p_{k+1} is then
+    the clicks on items that were moved, of which there are m_k at rank k and m_{k+1} at k + 1 on average:
+    Poisson counts with the means p_k·g_{k+1}·n and p_{k+1}·g_k·n, n swapped lists, whose information on the
+    logarithm of the ratio is m_k + m_{k+1}. Pairs are independent, so that ranks add up on the way down.
+    """
+    rate = 0.05 if design.endswith("5 %") else 0.5
+    order, looks = world.orders[find_engine(design)], model.examination(DEPTH)
+    good = world.popularity @ np.take_along_axis(
+        world.relevance, order, axis=1
+    )  # [ranks], of the items there
+    searches = sessions * float(np.minimum(np.random.default_rng(0).geometric(0.25, 200_000), 12).mean())
+    moved = searches * rate / (DEPTH - 1) * (looks[:-1] * good[1:] + looks[1:] * good[:-1])
+    found: AnyArray = np.sqrt(np.cumsum(1.0 / moved))
+    return found
+
+
 # -- 2. and 3. many logs -----------------------------------------------------------------------------------
 
 COVERED = [
@@ -245,12 +278,17 @@ def cover(task: tuple[str, str, str, int, int, int]) -> dict[str, Any]:
     world, model = make_world(), MODELS[name]
     truth = find_truth(world, design, model)
     inside, asked, refused, flagged, none, width = np.zeros(DEPTH), np.zeros(DEPTH), 0, 0, 0, []
+    checked = 0
     for run in range(first, first + runs):
+        check = name != "position" or run % FLAGGED_OF == 0
+        rows = draw_log(world, design, model, sessions, [run, sessions, 29])
         try:
-            curve = estimate(draw_log(world, design, model, sessions, [run, sessions, 29]), method)
+            with nullcontext() if check else patch.object(propensities, "find_misfit", return_value=None):
+                curve = estimate(rows, method)
         except BadInput:
             none += 1
             continue
+        checked += check
         at = curve.ranks[1:] - 1
         asked[at] += 1
         inside[at] += (curve.low[1:] <= truth[at]) & (truth[at] <= curve.high[1:])
@@ -259,8 +297,12 @@ def cover(task: tuple[str, str, str, int, int, int]) -> dict[str, Any]:
         width.append(float(np.log(curve.high[1:] / curve.low[1:]).mean()))
     return {
         "log": design, "method": method, "clicks": name, "sessions": sessions, "runs": runs, "none": none,
-        "inside": inside, "asked": asked, "refused": refused, "flagged": flagged, "width": width,
+        "inside": inside.tolist(), "asked": asked.tolist(), "refused": refused, "flagged": flagged,
+        "checked": checked, "width": width,
     }  # fmt: skip
+
+
+SUMS = ("runs", "none", "refused", "flagged", "checked", "inside", "asked")
 
 
 def gather(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -268,18 +310,16 @@ def gather(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: dict[Any, dict[str, Any]] = {}
     for part in parts:
         key = tuple(part[name] for name in ("log", "method", "clicks", "sessions"))
-        into = found.setdefault(key, {**part, "runs": 0, "none": 0, "refused": 0, "flagged": 0, "width": []})
-        if into["runs"]:
-            into["inside"], into["asked"] = into["inside"] + part["inside"], into["asked"] + part["asked"]
-        for name in ("runs", "none", "refused", "flagged"):
-            into[name] += part[name]
+        into = found.setdefault(key, {**part, **dict.fromkeys(SUMS, 0), "width": []})
+        for name in SUMS:
+            into[name] = into[name] + (np.array(part[name]) if name in ("inside", "asked") else part[name])
         into["width"] = [*into["width"], *part["width"]]
     for each in found.values():
         asked, inside = each.pop("asked")[1:], each.pop("inside")[1:]
         each["coverage"] = float(inside.sum() / max(asked.sum(), 1))
         each["by_rank"] = [float(a / b) if b else None for a, b in zip(inside, asked, strict=True)]
         logs = each["runs"] - each["none"]
-        each["flagged"] = each["flagged"] / max(logs, 1)
+        each["flagged"] = each["flagged"] / max(each["checked"], 1)
         each["refused"] = each["refused"] / max(logs * (DEPTH - 1), 1)
         each["factor"] = float(np.exp(np.median(each.pop("width")))) if logs else None
     return list(found.values())
@@ -294,6 +334,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument("--sessions", type=int, default=100_000)
     parser.add_argument("--only", choices=("recovery", "coverage"))
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, help="keep cells here, so that a stopped run goes on")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--figures", metavar="FOLDER", help="draw the pictures of the documentation and stop")
     options = parser.parse_args()
@@ -301,38 +343,53 @@ def main() -> int:
         draw_figures(options.figures)
         return 0
     sessions, runs = (10_000, 60) if options.quick else (options.sessions, options.runs)
-    say = (lambda text: None) if options.json else print
-    workers = max(os.cpu_count() or 1, 1)
+    say = (lambda text: None) if options.json else partial(print, flush=True)
     facts: dict[str, Any] = {}
     held = True
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        if options.only != "coverage":
-            facts["recovery"] = show_recovery(pool, sessions, say)
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+
+        def run(work: Any, tasks: list[Any]) -> Iterator[dict[str, Any]]:
+            yield from pool.imap(run_task, [(work, task, options.out) for task in tasks], chunksize=1)
+
         if options.only != "recovery":
-            facts["coverage"], held = show_coverage(pool, runs, options.quick, say)
+            facts["coverage"], held = show_coverage(run, runs, options.quick, say)
+        if options.only != "coverage":
+            facts["recovery"] = show_recovery(run, sessions, say)
     if options.json:
         print(json.dumps(facts, indent=1))
     return 0 if held else 1
 
 
-def show_recovery(pool: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
+def run_task(told: tuple[Any, Any, Path | None]) -> dict[str, Any]:
+    """What is kept of a task, or made now."""
+    work, task, folder = told
+    label = "-".join(str(each) for each in (work.__name__, *task))
+    return keep_cell(folder, label, {"task": task, "version": VERSION}, lambda: work(task))
+
+
+def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
     """Part 1."""
-    plans = [(*plan, name) for plan in PLANS for name in MODELS if plan[1] != "trust" or name == "trust"]
     tasks = [
-        (*plan, min(sessions, 20_000) if plan[0] == "fixed" else sessions, seed)
-        for plan in plans
-        for seed in range(SEEDS)
+        (*plan, name, min(sessions, 20_000) if plan[0] == "fixed" else sessions, seed)
+        for plan in PLANS
+        for name in MODELS
+        if (name == "trust" if plan[1] == "trust" else name == "position" or plan[0] not in DESIGNS[1:3])
+        for seed in range(count_seeds(plan[0], plan[1], name))
     ]
-    found: list[dict[str, Any]] = pool.map(recover, tasks, chunksize=1)
     say(
-        f"{sessions:,} sessions; error of p_k/p_1 at ranks 2 to the last, over {SEEDS} logs (trust: of alpha)"
+        f"\n{sessions:,} sessions (fixed: 20,000 at most); error of p_k/p_1 at ranks 2 to the last, over "
+        "logs; trust: of alpha"
     )
     say(
-        f"{'log':14}{'method':12}{'features':10}{'clicks':10}{'last':>5}{'mean':>8}{'at 5':>8}{'at 10':>8}"
-        f"{'largest':>9}{'in 95 %':>9}  flagged"
+        f"{'log':14}{'method':12}{'features':10}{'clicks':10}{'logs':>5}{'last':>5}{'mean':>8}{'at 5':>8}"
+        f"{'at 10':>8}{'largest':>9}{'in 95 %':>9}  flagged"
     )
-    for start in range(0, len(found), SEEDS):
-        first, logs = found[start], [each for each in found[start : start + SEEDS] if "refused" not in each]
+    found: list[dict[str, Any]] = []
+    told = run(recover, tasks)
+    for _, same in groupby(tasks, key=lambda task: repr(task[:4])):
+        group = [next(told) for _ in same]
+        found += group
+        first, logs = group[0], [each for each in group if "refused" not in each]
         head = f"{first['log']:14}{first['method']:12}{first['features']:10}{first['clicks']:10}"
         if not logs:
             say(f"{head}  refused: {first['refused']}")
@@ -347,11 +404,27 @@ def show_recovery(pool: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
             max(float(each.max()) for each in errors),
         ]  # fmt: skip
         say(
-            f"{head}{min(each['ranks'] for each in logs):>5}{numbers[0]:>8.1%}{numbers[1]:>8.1%}"
-            f"{numbers[2]:>8.1%}{numbers[3]:>9.1%}{np.mean([each['inside'] for each in logs]):>9.0%}  "
-            f"{flag}{more}"
+            f"{head}{len(logs):>5}{min(each['ranks'] for each in logs):>5}{numbers[0]:>8.1%}"
+            f"{numbers[1]:>8.1%}{numbers[2]:>8.1%}{numbers[3]:>9.1%}"
+            f"{np.mean([each['inside'] for each in logs]):>9.0%}  {flag}{more}"
         )
+        if first["method"] == "swaps" and first["clicks"] == "position":
+            least = find_least_error(make_world(), first["log"], MODELS["position"], sessions)
+            each = ", ".join(f"{float(one.max()):.1%}" for one in errors)
+            last = [np.log1p(log["errors"][-1]) for log in logs if log["ranks"] == DEPTH]
+            typical = np.sqrt(np.mean(np.square(last)))
+            say(
+                f"{'':14}largest of each log: {each}; log(p_10/p_1): root of the mean square error "
+                f"{typical:.3f}, the least that can be had {least[-1]:.3f}"
+            )
     return found
+
+
+def count_seeds(design: str, method: str, clicks: str) -> int:
+    """How many logs: more of the click model that a method assumes, and most of swaps."""
+    if clicks != ("trust" if method == "trust" else "position"):
+        return 1
+    return MANY_SEEDS if (design, method) == ("swaps", "swaps") else SEEDS
 
 
 def _mean_at(errors: list[AnyArray], rank: int) -> float:
@@ -379,28 +452,34 @@ def draw_figures(folder: str) -> None:
     write_propensity_figure(f"{folder}/propensity_features.svg", features, truth=truth)
 
 
-def show_coverage(pool: Any, runs: int, quick: bool, say: Any) -> tuple[list[dict[str, Any]], bool]:
+def show_coverage(run: Any, runs: int, quick: bool, say: Any) -> tuple[list[dict[str, Any]], bool]:
     """Parts 2 and 3."""
-    step = max(runs // 40, 5)
-    kinds = [(*each, "position", size) for each in COVERED for size in (30, 100, 1_000)]
-    wrong = [
-        (*each, name, size)
+    step = min(max(runs // 10, 5), 100)
+    kinds = [(*each, "position", size, runs) for size in (30, 100, 1_000) for each in COVERED]
+    few = {1_000: max(runs // 40, 10), 10_000: 10}
+    kinds += [
+        (*each, name, size, few[size])
+        for size in few
         for each in COVERED
         for name in MODELS
         if name != "position"
-        for size in (1_000, 10_000)
     ]
-    tasks = [(*kind, first, step) for kind in kinds for first in range(0, runs, step)]
-    few = max(runs // 10, 10) if not quick else 10
-    tasks += [(*kind, first, min(step, few)) for kind in wrong for first in range(0, few, min(step, few))]
-    found = gather(pool.map(cover, tasks, chunksize=1))
+    if quick:
+        kinds = [kind for kind in kinds if kind[3] < 10_000]
+    tasks = [
+        [(*kind[:4], first, min(step, kind[4] - first)) for first in range(0, kind[4], step)]
+        for kind in kinds
+    ]
+    told = run(cover, [task for each in tasks for task in each])
     say("\nintervals of p_k/p_1 that hold the truth, and logs that the diagnostic flags")
     say(
         f"{'log':14}{'method':12}{'clicks':10}{'sessions':>9}{'runs':>6}{'cover':>8}{'no curve':>10}"
         f"{'refused':>9}{'width':>8}{'flagged':>9}"
     )
     held = True
-    for each in found:
+    found = []
+    for each in (gather([next(told) for _ in parts])[0] for parts in tasks):
+        found.append(each)
         right = each["clicks"] == "position"
         covers = f"{each['coverage']:>8.1%}" if right else f"{'':>8}"
         factor = f"{each['factor']:>8.3g}" if each["factor"] else f"{'-':>8}"

@@ -247,7 +247,7 @@ def interval_means(
     if bounds is not None:
         least, most = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
         low, high = np.maximum(low, least), np.minimum(high, most)
-    if units > FEW:
+    if units > FEW and not rare.all():
         drawn = bootstrap_means(
             values, draws=draws, level=level, random_state=random_state, clusters=clusters
         )

@@ -16,6 +16,7 @@ from typing import Any
 from placings.core import Floats, escape_line
 from placings.logs import OwnClicks, hash_user, says_no
 from placings.serve.event_store import REWRITTEN
+from placings.serve.export import FAR, choose_time
 
 LOG = logging.getLogger("placings.serve")
 CLICKS = ("click", "cart", "purchase")  # what `placings log join` gives a grade
@@ -25,10 +26,11 @@ MOST_SESSIONS = 100_000  # whose own clicks are known apart; beyond, the oldest 
 ARE_CLICKS = f"IN ({', '.join(map(repr, CLICKS))})"
 FIELDS = f"""
 e.number, e.item_id, s.search_id IS NOT NULL, e.action {ARE_CLICKS}, s.time, s.user_id,
-json_extract(s.body, '$.session_id'), json_extract(s.body, '$.no_history')
+json_extract(s.body, '$.session_id'), json_extract(s.body, '$.no_history'), json_extract(s.body, '$.time')
 """
+# an export's time of a search may be FAR from the store's; `_take` asks exactly
 COUNTS = f"""
-e.trusted = 1 AND (s.search_id IS NULL OR (s.time > :learned
+e.trusted = 1 AND (s.search_id IS NULL OR (s.time > :learned - {FAR}
     AND EXISTS (SELECT 1 FROM json_each(s.body, '$.results') shown
                 WHERE CAST(json_extract(shown.value, '$.item_id') AS TEXT) = e.item_id)
     AND NOT EXISTS (SELECT 1 FROM event b WHERE b.search_id = e.search_id AND b.item_id = e.item_id
@@ -53,7 +55,8 @@ class ClickCounts:
     each item of a search.
 
     `learned` are the clicks of the model's own log, and `until` (microseconds) is the time of the newest
-    search in it: clicks on searches up to then are in `learned` or left out, and never counted twice.
+    search in it: clicks on searches up to then are in `learned` or left out, and never counted twice. The
+    time of a search is the one that an export writes, which the caller may have told.
     `look_up` is what a request's items are given as `past_clicks`: like `add_past_clicks` in a log, all
     clicks but those of the request's own session.
 
@@ -149,13 +152,16 @@ class ClickCounts:
             return new
 
     def _take(self, row: tuple[Any, ...]) -> int:
-        number, item, is_shown, is_click, time, user, session, no_history, counts = row
+        number, item, is_shown, is_click, at, user, session, no_history, told, counts = row
         left = self._orphans.pop(number, LATE)
         if not counts or not is_click or item is None:
             return 0
         if not is_shown:
             if left > 0:
                 self._orphans[number] = left - 1
+            return 0
+        time = choose_time(told, at)
+        if time <= self._until:
             return 0
         self._since[item] += 1
         where = None if session is None else str(session)
@@ -164,5 +170,5 @@ class ClickCounts:
             if len(self._sessions) > MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         if self._own is not None and user is not None and not says_no(no_history):
-            self._people.setdefault(hash_user(user), []).append((where, item, int(time)))
+            self._people.setdefault(hash_user(user), []).append((where, item, time))
         return 1

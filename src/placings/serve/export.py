@@ -163,7 +163,7 @@ def _read_searches(
     for search_id, at, user, body in connection.execute(ASKED_SHOWN, span):
         told = parse_json(body)
         items = [_flatten(item) for item in told.pop(RESULTS, None) or []]
-        known = {SEARCH_ID: search_id, "user_id": user, "time": _choose_time(told.get("time"), at)}
+        known = {SEARCH_ID: search_id, "user_id": user, "time": choose_time(told.get("time"), at)}
         yield {**_flatten(told), **known}, items
 
 
@@ -185,7 +185,7 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _choose_time(told: Any, at: int) -> int:
+def choose_time(told: Any, at: int) -> int:
     """The time that the features saw, if it is near the service's own clock."""
     if isinstance(told, str):
         try:

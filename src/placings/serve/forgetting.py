@@ -187,7 +187,8 @@ def _forget_in_model(path: Path, user: str) -> bool:
     reranker = load_reranker(path)
     if not reranker.forget(user):
         return False
-    reranker.save(path)
+    metrics = read_bundle(path / PARTS[0]).manifest.get("metrics")  # the model knows nothing of them
+    reranker.save(path, metrics=metrics if isinstance(metrics, dict) else None)
     return True
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_service import FakeModel, ask, serve_here
 
-from placings.core import BadBundle
+from placings.core import BadBundle, read_bundle
 from placings.features import FeatureSet, Number
 from placings.logs import OwnClicks, hash_user, join_logs
 from placings.rerank import Reranker, load_reranker
@@ -93,6 +93,25 @@ def test_histories_that_came_in_since_go_with_a_forgotten_person(tmp_path: Path)
         forget_user("ann", tmp_path)
         counts.follow(now=True)
         assert counts.look_up_own("ann", ["a"], AT).tolist() == [0.0]
+
+
+def test_clicks_on_the_last_search_of_the_training_log_are_not_counted_again(tmp_path: Path) -> None:
+    """An export has the caller's time of a search, a store the service's: up to when was learned is the
+    former."""
+    clocks = [AT - timedelta(seconds=60), AT + timedelta(seconds=60), None]  # slow, fast, and none told
+    with EventStore(tmp_path / "data") as store:
+        for number, time in enumerate(clocks):
+            show(store, number, f"session {number}", time=None if time is None else time.isoformat() + "Z")
+            event = Event(f"e{number}", f"s{number}", {"item_id": "a", "action": "click"}, NOW + 90.0, "ann")
+            store.add([event]).result(30)
+        export_log(tmp_path / "data", tmp_path / "out")
+        rows = join_logs(str(tmp_path / "out/searches.parquet"), str(tmp_path / "out/actions.parquet")).rows
+        times = rows[rows["label"] > 0].set_index("search_id")["time"]
+        # a log that ends with this search: how many of the three are newer
+        for last, newer in (("s0", 2), ("s2", 1), ("s1", 0)):
+            counts = ClickCounts(store.path, {"a": 3 - newer}, until=times[last].value // 1000)
+            assert counts.follow(now=True) == newer
+            assert counts.look_up("a") == 3
 
 
 # -- through the service ------------------------------------------------------------------------------------
@@ -201,3 +220,25 @@ def test_forget_takes_a_person_out_of_named_models_and_names_copies_that_hold_th
     again = forget_user("ann", data, models=[saved])
     assert (again.models, again.left_in) == ((), (kept,))
     assert forget_user("nobody", data).left_in == ()
+
+
+def test_forget_leaves_a_model_all_that_was_measured_of_it(saved: Path, tmp_path: Path) -> None:
+    reranker = load_reranker(saved)
+    reranker.debias_ = {"chosen": "weighted", "difference": 0.25}
+    reranker.save(saved, metrics={"mrr": 0.75})
+    before = {part: read_bundle(saved / part) for part in ("model", "reranker")}
+    with EventStore(tmp_path / "data"):
+        pass
+    assert forget_user("ann", tmp_path / "data", models=[saved]).models == (str(saved),)
+    after = {part: read_bundle(saved / part) for part in ("model", "reranker")}
+    of_saving = {"created", "versions", "digest", "files", "model"}  # when, with what, and what was written
+    for part, bundle in before.items():
+        facts = [
+            {k: v for k, v in each.manifest.items() if k not in of_saving} for each in (bundle, after[part])
+        ]
+        assert facts[0] == facts[1]
+        changed = {name for name in bundle.files if bundle.files[name] != after[part].files.get(name)}
+        assert changed == ({"own_clicks.json"} if part == "reranker" else set())
+        assert bundle.files.keys() == after[part].files.keys()
+    assert after["model"].manifest["metrics"] == {"mrr": 0.75}
+    assert load_reranker(saved).debias_ == {"chosen": "weighted", "difference": 0.25}

@@ -10,7 +10,7 @@ from placings.core import Bools, Floats, Ints
 from placings.data import RankingData, find_clusters
 from placings.rankers import LinearRanker, MeanRanker, OriginalOrder, Ranker
 
-LARGE = 10_000  # held-out lists, from which on they are enough to judge by
+LARGE = 25_000  # held-out lists, from which on they are enough to judge by
 FOLDS = 3
 
 Learn = Callable[[RankingData, RankingData], Ranker]
@@ -26,10 +26,10 @@ def learn_apart(
     `heeds=False` no held-out list changes what is learned (`heeds_valid`), so all of them judge. People (or
     sessions, or lists) are dealt out at random, all lists of one together:
 
-    - of fewer than 10,000 held-out lists, `train` is dealt into three parts. Each part is scored by a ranker
+    - of fewer than 25,000 held-out lists, `train` is dealt into three parts. Each part is scored by a ranker
       that learned from the other two and was stopped by `held`: three fits beside that of the ranker itself.
       They saw less than it did, so what they gain stands for less than it gains;
-    - of 10,000 or more, a third stops the training and the others judge: one fit.
+    - of 25,000 or more, a third stops the training and the others judge: one fit.
 
     Where all lists are of one person there is nothing to deal out, and their scores are NaN.
     """

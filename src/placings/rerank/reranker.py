@@ -173,7 +173,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """Learn from a log; `valid` is what the ranker stops early by.
 
         Without `valid` a fifth of the sessions is set aside. The guard is fitted on lists that their ranker
-        neither learned from nor was stopped by: of 10,000 validation lists or more two thirds are the
+        neither learned from nor was stopped by: of 25,000 validation lists or more two thirds are the
         guard's; of fewer, three more rankers are trained, and each judges the third of `log` that it did not
         learn from (`learn_apart`). Without a guard there is one fit. Both are whole logs: lists of
         one item and searches without a click count too, because a search without a click is used where its

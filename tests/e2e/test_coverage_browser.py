@@ -11,6 +11,7 @@ from terminal import call_placings
 
 from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
 
+pytestmark = pytest.mark.slow
 PLACINGS = Path(sys.executable).parent / "placings"
 COUNTED = (
     "--event",

@@ -25,7 +25,6 @@ from placings.core.errors import BadFile, EmptyFile, TruncatedFile
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
-LONG = ("serving",)  # starts five processes that load all libraries
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts),
@@ -48,6 +47,7 @@ def find_blocks(page: Path, language: str) -> list[tuple[int, str]]:
 # -- what is shown runs -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if find_blocks(page, "python")], ids=name_of)
 def test_the_python_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -73,10 +73,8 @@ def test_the_readme_has_an_example_that_runs_and_few_blocks_do_not() -> None:
     assert sum(len(find_blocks(page, "python no-run")) for page in PAGES) <= 5
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in TUTORIALS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TUTORIALS, ids=[path.stem for path in TUTORIALS])
 def test_a_tutorial_runs_by_its_documented_command_and_prints_what_its_page_shows(
     path: Path, tmp_path: Path
 ) -> None:

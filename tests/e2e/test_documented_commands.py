@@ -162,6 +162,7 @@ WITH_COMMANDS = sorted({c.page for c in all_commands() if c.bare not in NOT_RUN}
 LONG = [page for page in WITH_COMMANDS if page not in QUICK and not page.startswith("docs/tutorials/")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted(QUICK))
 def test_the_commands_of_a_page_run_as_written(page: str, files: Path, tmp_path: Path) -> None:
     run_page(page, files, tmp_path, short=False)

@@ -94,6 +94,7 @@ def find_changes(chosen: tuple[runs.Run, ...], frozen: dict[str, Any], **toleran
     return faults
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_small_runs_exit_print_and_write_what_they_did() -> None:
     assert (faults := find_changes(runs.RUNS, read_frozen("runs"), **CLOSE)) == [], tell(faults)

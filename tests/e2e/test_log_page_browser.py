@@ -13,6 +13,7 @@ import pytest
 
 from placings.report.places_page import PANELS, write_places_page
 
+pytestmark = pytest.mark.slow
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 UNIT = Path(__file__).parents[1] / "unit" / "report"

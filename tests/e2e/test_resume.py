@@ -24,6 +24,7 @@ import pytest
 import placings as pg
 from placings.transforms import Mixture
 
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__)
 LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PLACINGS_THREADS")
 ONE_THREAD = dict.fromkeys(LIBRARIES, "1")  # a fork would lose the others
@@ -194,12 +195,7 @@ def main(folder: Path, cases: list[str]) -> None:
 # -- the tests ---------------------------------------------------------------------------------------
 
 
-FIRST, *OTHERS = CASES
-
-
-@pytest.fixture(
-    scope="module", params=[FIRST, *(pytest.param(case, marks=pytest.mark.slow) for case in OTHERS)]
-)
+@pytest.fixture(scope="module", params=list(CASES))
 def case(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -251,7 +247,6 @@ ranker.save(sys.argv[2])
 """
 
 
-@pytest.mark.slow
 def test_a_run_killed_from_outside_at_random_ends_with_the_same_bits(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     whole = [sys.executable, "-c", RUN, str(tmp_path / "other.safetensors"), str(tmp_path / "whole")]

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import placings as pg
 from placings.cli.main import app
 
+pytestmark = pytest.mark.slow
 CALL = [sys.executable, "-c", "from placings.cli.main import run; run()"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "PLACINGS_THREADS": "1"}
 MODELS = Path(__file__).parents[1] / "fixtures" / "v1" / "models"
@@ -42,7 +43,7 @@ def wait_for_steps(run: subprocess.Popen[str], told: Path) -> None:
 
 
 # both end in the same handler; each takes a process that loads torch
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_neural_fit_goes_on_where_it_stood(rows: Path, tmp_path: Path, how: signal.Signals) -> None:
     settings = ["hidden=[8]", "members=1", "steps=120", "holdout=0", "device=cpu"]
     words = ["fit", str(rows), "--ranker", "neural", *(w for s in settings for w in ("--set", s))]

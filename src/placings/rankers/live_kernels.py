@@ -37,27 +37,25 @@ SCALE, STEPS, LOGARITHM = 0, 1, 2  # kinds of a mixture's bases
 def mix_bases(
     x: Floats32,
     logs: Floats32,
-    kinds: Ints,
-    again: Ints,
+    marks: Ints,
     scales: Floats32,
     ends: Floats32,
-    centers: Floats32,
-    inverses: Floats32,
-    shares: Floats32,
+    weights: Floats32,
     knots: Floats32,
     knot_starts: Ints,
     tables: Floats32,
     table_starts: Ints,
-    on_knots: Ints,
     out: Floats32,
 ) -> None:
-    """Rows `[rows, features]` through a mixture of scales, steps and logarithms into `out`.
+    """Rows `[rows, features]`, none missing, through a mixture of scales, steps and logarithms into `out`.
 
-    `logs` are the logarithms of the rows. Of base b: `scales[b]` are the four numbers of a scale `[4, features]`,
-    `ends[b]` where it is cut; the result less `centers[b]` times `inverses[b]`, times `shares[b]`, is added
-    up. `again[b]`: it has the knots of the base before it. A value that stands above itself, as all of a
-    search's own do, is not computed again.
+    `logs` are the logarithms of the rows. `marks` are, for each base, its kind, whether it has the knots of
+    the base before it, and whether its table has numbers on knots; `scales` `[bases, 4, features]` and `ends`
+    are those of a scale. The result of a base less `weights[0]`, times `weights[1]`, times its share
+    `weights[2]` is added up. A value that was just computed, as a search's own are, is not computed again.
     """
+    kinds, again, on_knots = marks
+    centers, inverses, shares = weights
     rows, features = x.shape
     for feature in range(features):
         before = np.float32(np.nan)

@@ -46,7 +46,7 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
 
 def _fuse_prepared(layer: Any) -> Function | None:
     """A mixture of scales, logarithms and steps as one compiled loop; None if it is something else."""
-    mixture = getattr(layer, "function", None)
+    mixture: Any = getattr(layer, "function", None)
     if type(layer).__name__ != "Prepared" or type(mixture).__name__ != "MixtureLayer":
         return None
     if not HAVE_NUMBA or layer.flagged:
@@ -88,10 +88,9 @@ def _fuse_prepared(layer: Any) -> Function | None:
             last = own, at
     shares = np.ascontiguousarray(_copy(mixture.weights().t()).numpy())
     largest = float(torch.finfo(torch.float32).max)
-    told = (
-        np.array([kind for kind, _, _ in bases]), again, scales, ends, centers, inverses, shares,
-        knots.join(), starts, tables.join(), places, on_knots,
-    )  # fmt: skip
+    marks = np.stack([np.array([kind for kind, _, _ in bases]), again, on_knots])
+    weights = np.stack([centers, inverses, shares])
+    told = (marks, scales, ends, weights, knots.join(), starts, tables.join(), places)
 
     logged = any(kind == LOGARITHM for kind, _, _ in bases)
 

@@ -370,7 +370,7 @@ class SqliteEngine:
         """What only a damaged index can bring about, as an error of ours."""
         try:
             yield
-        except (sqlite3.DatabaseError, json.JSONDecodeError, KeyError, OverflowError) as error:
+        except (sqlite3.DatabaseError, json.JSONDecodeError, LookupError, OverflowError) as error:
             raise _refuse(self.path, f"it is damaged ({type(error).__name__}: {error})") from None
 
     def _find_layers(self, layers: Sequence[str] | None) -> list[int]:
@@ -503,6 +503,9 @@ class _Search:
     def add(self, judged: list[tuple[float, Row]], cost: float) -> None:
         """The score of each place: what it is worth, less what the reading costs, and how near it is."""
         scores, weigh = self.scores, self.weigh
+        if self.focus is None and not scores:  # each place comes once in a reading
+            scores.update([(row[0], worth - cost) for worth, row in judged])
+            return
         for worth, row in judged:
             score = worth - cost + weigh(row)
             number = row[0]

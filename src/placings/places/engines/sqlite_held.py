@@ -11,6 +11,7 @@ import sqlite3
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ AS_WORDS = bytes.maketrans(b"\n\0\1", b"  \n")  # names side by side, a line for
 
 SIDES = ("south", "north", "west", "east")
 SPOTS = f"SELECT number, {', '.join(SIDES)} FROM spot"
-TEXTS = "SELECT number, popularity, lat, lon, main, other, context, layer FROM text"
+TEXTS = "SELECT number, popularity, lat, lon, main, other, context, layer FROM text ORDER BY number"
+RECORD = Struct("=dddqd")  # popularity, latitude, longitude, layer, cosine of the latitude
 
 Box = tuple[float, float, float, float]  # south, north, west, east, as make_boxes gives it
 Values = tuple[int, float, float, float, str, str, str, int, float]  # of a Row
@@ -44,41 +46,37 @@ class HeldIndex:
             band: (int(np.searchsorted(bands, band)), int(np.searchsorted(bands, band, "right")))
             for band in set(bands.tolist())
         }
-        numbers = spots["number"].tolist()
-        self.numbers = numbers
-        self._places = {number: place for place, number in enumerate(numbers)}
+        self.numbers = array("q", spots["number"].tobytes())
         self._read_texts(connection)
 
     def _read_texts(self, connection: sqlite3.Connection) -> None:
-        count = len(self.numbers)
-        written = [b""] * count
-        self._popularity, self._lat, self._lon = (array("d", bytes(8 * count)) for _ in range(3))
-        self.layers = array("q", bytes(8 * count))
+        """The texts by number, so that popular places stand together, and their words from west to east."""
+        written, records = [b""], [RECORD.pack(0.0, 0.0, 0.0, 0, 0.0)]  # numbers count from 1
         for number, popularity, lat, lon, main, other, context, layer in connection.execute(TEXTS):
-            place = self._places[number]
-            written[place] = f"{main}{FIELD}{other}{FIELD}{context}".encode("utf-8", "surrogatepass")
-            self._popularity[place], self._lat[place], self._lon[place] = popularity, lat, lon
-            self.layers[place] = layer
-        sizes = np.fromiter(map(len, written), dtype=np.int64, count=count) + 1
-        self._starts = array("q", np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64).tobytes())
-        self._texts = PLACE.encode().join(written)
-        self._words = self._texts.translate(AS_WORDS)
+            if number != len(written):
+                raise KeyError(f"number {len(written)} of the table text")
+            written.append(f"{main}{FIELD}{other}{FIELD}{context}".encode("utf-8", "surrogatepass"))
+            records.append(RECORD.pack(popularity, lat, lon, layer, math.cos(math.radians(lat))))
+        self._records, self._texts = b"".join(records), b"".join(written)
+        self._text_starts = _add_up(map(len, written))
+        self.layers = array("q", [RECORD.unpack(records[number])[3] for number in self.numbers])
+        near = [written[number] for number in self.numbers]
+        self._starts = _add_up(len(each) + 1 for each in near)
+        self._words = PLACE.encode().join(near).translate(AS_WORDS)
 
-    def read_row(self, number: int) -> Values | None:
-        """What the table `text` says of a place, and the cosine of its latitude; None if it cannot be told."""
-        place = self._places.get(number)
-        if place is None:
-            return None
-        parts = self._texts[self._starts[place] : self._starts[place + 1] - 1]
-        texts = parts.decode("utf-8", "surrogatepass").split(FIELD)
-        if len(texts) != 3:
-            return None
-        main, other, context = texts
-        lat = self._lat[place]
-        return (
-            number, self._popularity[place], lat, self._lon[place], main, other, context, self.layers[place],
-            math.cos(math.radians(lat)),
-        )  # fmt: skip
+    def read_rows(self, numbers: Iterable[int]) -> tuple[list[Values], list[int]]:
+        """What the table `text` says of places, and the cosine of their latitudes; whose cannot be told."""
+        found: list[Values] = []
+        missing: list[int] = []
+        texts, starts, records, unpack = self._texts, self._text_starts, self._records, RECORD.unpack_from
+        for number in numbers:
+            parts = texts[starts[number] : starts[number + 1]].decode("utf-8", "surrogatepass").split(FIELD)
+            if len(parts) != 3:
+                missing.append(number)
+                continue
+            popularity, lat, lon, layer, cosine = unpack(records, RECORD.size * number)
+            found.append((number, popularity, lat, lon, parts[0], parts[1], parts[2], layer, cosine))
+        return found, missing
 
     def look(self, box: Box) -> HeldAround:
         """The places within a box."""
@@ -109,9 +107,8 @@ class HeldAround:
         sides, found = self._held.sides, 0
         for first, last in self._runs:
             own = sides[:, first:last]
-            found += np.count_nonzero(
-                (own[0] >= south) & (own[1] <= north) & (own[2] >= west) & (own[3] <= east)
-            )
+            inside = (own[0] >= south) & (own[1] <= north) & (own[2] >= west) & (own[3] <= east)
+            found += int(np.count_nonzero(inside))
         return found >= most
 
     def find(self, texts: Iterable[str]) -> set[int]:
@@ -149,3 +146,8 @@ class HeldAround:
             and held._west[place] >= west
             and held._east[place] <= east
         )
+
+
+def _add_up(sizes: Iterable[int]) -> array[int]:
+    """Where each of some parts begins, and where the last one ends."""
+    return array("q", np.concatenate([[0], np.cumsum(list(sizes))]).astype(np.int64).tobytes())

@@ -178,29 +178,17 @@ class KeptIndex:
 
     def read_rows(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> list[Row]:
         """The rows of these numbers, in any order."""
-        found, missing = self.rows.pick(numbers)
-        if missing and self._held is not None:
-            missing = self._read_held(missing, found)
+        if self._held is None:
+            found, missing = self.rows.pick(numbers)
+        else:
+            told, missing = self._held.read_rows(numbers)
+            found = [Row._make(values) for values in told]
         if missing:
             for values in connection.execute(ROWS, (json.dumps(missing),)).fetchall():
                 row = Row._make((*values, math.cos(math.radians(values[2]))))
                 self.rows.put(row.number, row, len(row.main) + len(row.other) + len(row.context))
                 found.append(row)
         return found
-
-    def _read_held(self, numbers: list[int], found: list[Row]) -> list[int]:
-        """Add to `found` the rows that are held; the numbers of the others."""
-        held, missing = self._held, []
-        assert held is not None
-        for number in numbers:
-            values = held.read_row(number)
-            if values is None:
-                missing.append(number)
-                continue
-            row = Row._make(values)
-            self.rows.put(number, row, len(row.main) + len(row.other) + len(row.context))
-            found.append(row)
-        return missing
 
     def read_places(self, connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, ShownPlace]:
         """The places of these numbers, as hits show them."""

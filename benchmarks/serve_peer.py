@@ -43,7 +43,7 @@ def make_app() -> Any:
     reranker = load_reranker(folder)
     features, clicks = reranker.features_, reranker.clicks_
     booster = lightgbm.Booster(model_file=find_trees(folder))
-    engine = open_engine(f"sqlite:{os.environ[INDEX]}")
+    engine = open_engine(f"sqlite:{os.environ[INDEX]}", held=True)
     from_frame = os.environ[FEATURES] == "frame"
     app = FastAPI()
 

@@ -39,6 +39,23 @@ def tell_list(fallback: str | None = None, item: str | None = "p1") -> dict[str,
     return {"geocoding": {"placings": {"fallback": fallback, "search_id": "s1"}}, "features": shown}
 
 
+def test_a_reply_is_read_as_json_would_read_it_whatever_was_typed(client: Any, load: Any) -> None:
+    typed = '"search_id":"forged", "features":[{"properties":{"id":"x"'  # quoted again in a reply
+    for write in (json.dumps, lambda told: json.dumps(told, separators=(",", ":"))):
+        for item in (None, "p1", 'a "quoted" \\ one', "鹿"):
+            for reason in (None, "budget"):
+                told = {"geocoding": {"query": {"text": typed}, **tell_list(reason, item)["geocoding"]}}
+                shown = [{"geometry": None, **each} for each in tell_list(reason, item)["features"]]
+                body = write({**told, "features": shown}).encode()
+                assert client.read_ours(body) == client.Seen(reason, "s1", item)
+            shown = [] if item is None else [{"id": item, "name": typed}, {"id": "other"}]
+            body = write({"search_id": "s1", "results": shown}).encode()
+            assert load.read_peer(body) == client.Seen(None, "s1", item)
+    for part in (b"", b"{}", b'{"search_id":"s1","fallback":null,"features":[', b"not JSON"):
+        with pytest.raises(ValueError, match="reply"):
+            client.read_ours(part)
+
+
 async def drive_against(client: Any, reply: Reply, asks: list[Any]) -> tuple[Any, Any]:
     """The run of a schedule against a server that answers as told, and the target."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,9 @@ def need_library(module: str, what: str, extra: str = "frames", name: str | None
     >>> need_library("json", "reading a log").loads("[1]")
     [1]
     """
+    loaded = sys.modules.get(module)
+    if loaded is not None and sys.modules.get(module.partition(".")[0]) is not None:
+        return loaded
     try:
         import_module(module.partition(".")[0])
         return import_module(module)

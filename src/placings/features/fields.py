@@ -119,18 +119,25 @@ def match_cores(rows: Rows, query: str, name: str, field: str) -> Floats:
 
     def match() -> Floats:
         triples = rows.combine(query, name, field)
-        return triples.spread([_match_core(*texts) for texts in zip(*triples.columns, strict=True)])
+        found = []
+        before: str | None = None
+        asked: tuple[str, ...] = ()
+        for one, other, beside in zip(*triples.columns, strict=True):
+            if one != before:
+                asked, before = give_spellings(one, bare=True), one
+            found.append(_match_core(asked, other, beside))
+        return triples.spread(found)
 
     return rows.remember(("cores", query, name, field), match)
 
 
-def _match_core(query: str, name: str, field: str) -> float:
-    asked, named = give_spellings(query, bare=True), give_spellings(name, bare=True)
+def _match_core(asked: tuple[str, ...], name: str, field: str) -> float:
+    named = give_spellings(name, bare=True)
     if not asked or not named:
         return np.nan
     beside = frozenset(_spell_words(field).split()) if field else frozenset()
     if not beside:
-        return float(not set(asked).isdisjoint(named))
+        return float(asked[0] in named or (len(asked) > 1 and not set(asked).isdisjoint(named)))
     if not any(word not in beside for word in asked[0].split()):
         return float(
             any(one in named for one in asked)

@@ -7,6 +7,7 @@ all rows are one list, and a column that no item has is the same value for all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from placings.core import AnyArray, Bools, Floats, Ints
 from placings.features.columns import LIST, Combinations, RowLists, Rows, Texts, Times, number_values
 
+FEW = 256  # rows that are compared each with each
 LARGEST = float(np.finfo(np.float32).max)  # what is larger counts as missing
 WIDE = 8  # plain numbers, so many or more, are read as one block
 PLAIN = frozenset((float, int, bool, type(None)))  # kinds of numbers that numpy reads as we do
@@ -29,13 +31,7 @@ class OneList(RowLists):
         self.starts = np.zeros(1, dtype=np.int64)
 
     def within(self, part: Ints) -> RowLists:
-        there = np.bincount(part) > 0
-        found = RowLists.__new__(RowLists)
-        found.codes = (np.cumsum(there) - 1)[part]
-        found.order = np.argsort(found.codes, kind="stable")
-        found.sizes = np.bincount(found.codes)
-        found.starts = np.cumsum(found.sizes) - found.sizes
-        return found
+        return PartsOfList(part) if len(part) <= FEW else RowLists(part)
 
     def largest(self, values: Floats) -> Floats:
         return np.full(len(values), np.fmax.reduceat(values, self.starts)[0])
@@ -50,6 +46,23 @@ class OneList(RowLists):
     def rank(self, values: Floats) -> Floats:
         falling = -values
         ranks: Floats = 1.0 + np.searchsorted(np.sort(falling), falling).astype(np.float64)
+        ranks[np.isnan(values)] = np.nan
+        return ranks
+
+
+class PartsOfList(RowLists):
+    """`RowLists` of a few rows: each is compared with each, which needs no order."""
+
+    def __init__(self, codes: Ints) -> None:
+        self.codes = codes
+
+    def largest(self, values: Floats) -> Floats:
+        return RowLists(self.codes).largest(values)
+
+    def rank(self, values: Floats) -> Floats:
+        beside = self.codes[:, None] == self.codes
+        larger = values > values[:, None]
+        ranks: Floats = 1.0 + np.count_nonzero(beside & larger, axis=1).astype(np.float64)
         ranks[np.isnan(values)] = np.nan
         return ranks
 
@@ -128,6 +141,10 @@ class ListRows(Rows):
         found: Floats = self._block[:, start : start + len(columns)]
         return found
 
+    def shared_time(self, column: str) -> Any:
+        """The time that all rows have, as `times` gives it; None if they have their own."""
+        return self.times(column)[0] if column in self._shared else None
+
     def _share(self, column: str) -> Rows:
         """A column that is one value for all, as a table of one row."""
         return Rows({column: [self._shared[column]]})
@@ -164,6 +181,9 @@ class ListRows(Rows):
             self._columns[column] = self.values(column)
         if column not in self._shared:
             return super()._read_times(column)
+        told = self._shared[column]
+        if type(told) is datetime and told.tzinfo is None:  # as `rerank` has made it
+            return np.full(self.count, np.datetime64(told, "us"))
         return np.full(self.count, self._share(column).times(column)[0])
 
     def _combine(self, columns: tuple[str, ...]) -> Combinations:

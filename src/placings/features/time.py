@@ -14,6 +14,7 @@ import numpy as np
 
 from placings.core import BadInput, Floats, Ints, find_zone
 from placings.features.columns import Rows, Times, number_values
+from placings.features.one_list import ListRows
 from placings.features.spec import Feature, FeatureKind, check_measures
 
 CYCLES = ("hour", "weekday", "day", "month")
@@ -74,6 +75,29 @@ class Clock(Feature):
         return ["context"] * len(self.measures)
 
     def compute(self, rows: Rows) -> list[Floats]:
+        told = self._compute_list(rows) if isinstance(rows, ListRows) else None
+        return self._compute_rows(rows) if told is None else told
+
+    def _compute_list(self, rows: ListRows) -> list[Floats] | None:
+        """A live list, all of one time: what a minute is in a zone is worked out once, and remembered.
+
+        None where rows have times of their own, or a zone is not ahead by whole minutes.
+        """
+        time = rows.shared_time(self.time)
+        if time is None or np.isnat(time):
+            return None
+        minute = int(time.astype(np.int64) // MINUTE)
+        if self.zone_column is None:
+            codes, names = np.zeros(rows.count, dtype=np.int64), [self.zone]
+        else:
+            texts = rows.texts(self.zone_column)
+            codes, names = texts.codes, texts.values
+        told = [_tell_minute(name, self.zone, minute, self.measures) for name in names]
+        if any(each is None for each in told):
+            return None
+        return list(np.array(told, dtype=np.float64).T[:, codes])
+
+    def _compute_rows(self, rows: Rows) -> list[Floats]:
         times = rows.times(self.time)
         known = ~np.isnat(times)
         local = self._shift(rows, np.where(known, times, np.datetime64(0, "us")))
@@ -101,6 +125,16 @@ def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     moment = EPOCH + timedelta(minutes=minute)
     ahead = moment.astimezone(zone).utcoffset() or timedelta(0)
     return ahead // timedelta(microseconds=1)
+
+
+@lru_cache(maxsize=8192)
+def _tell_minute(name: str, other: str, minute: int, measures: tuple[str, ...]) -> tuple[float, ...] | None:
+    """The measures in a minute on the clock of a zone, or of another one if nobody knows it."""
+    shift = _find_offset(find_zone(name) or find_zone(other), minute)
+    if shift % MINUTE:  # then the hour may end within the minute
+        return None
+    parts = _take_apart(np.array([minute * MINUTE + shift], dtype="datetime64[us]"), measures)
+    return tuple(float(_measure(parts, measure)[0]) for measure in measures)
 
 
 def _take_apart(local: Times, measures: Iterable[str]) -> dict[str, Ints]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from placings.core import Floats32, Ints, compiled
 
 
@@ -26,3 +28,66 @@ def look_up_steps(
             if on_knots:
                 place = 2 * low + (1 if low < most and knots[feature, low] == value else 0)
             out[row, feature] = table[feature, place]
+
+
+SCALE, STEPS, LOGARITHM = 0, 1, 2  # kinds of a mixture's bases
+
+
+@compiled
+def mix_bases(
+    x: Floats32,
+    logs: Floats32,
+    marks: Ints,
+    scales: Floats32,
+    ends: Floats32,
+    weights: Floats32,
+    knots: Floats32,
+    knot_starts: Ints,
+    tables: Floats32,
+    table_starts: Ints,
+    out: Floats32,
+) -> None:
+    """Rows `[rows, features]`, none missing, through a mixture of scales, steps and logarithms into `out`.
+
+    `logs` are the logarithms of the rows. `marks` are, for each base, its kind, whether it has the knots of
+    the base before it, and whether its table has numbers on knots; `scales` `[bases, 4, features]` and `ends`
+    are those of a scale. The result of a base less `weights[0]`, times `weights[1]`, times its share
+    `weights[2]` is added up. A value that was just computed, as a search's own are, is not computed again.
+    """
+    kinds, again, on_knots = marks
+    centers, inverses, shares = weights
+    rows, features = x.shape
+    for feature in range(features):
+        before = np.float32(np.nan)
+        mixed = np.float32(0.0)
+        for row in range(rows):
+            value = x[row, feature]
+            if value != before:
+                before = value
+                mixed = np.float32(0.0)
+                below = 0
+                for base in range(len(kinds)):
+                    if kinds[base] == SCALE:
+                        found = value * scales[base, 0, feature] - scales[base, 1, feature]
+                        found = (found - scales[base, 2, feature]) / scales[base, 3, feature]
+                        found = np.float32(min(max(found, ends[base, 0]), ends[base, 1]))
+                    elif kinds[base] == LOGARITHM:
+                        found = logs[row, feature]
+                    else:
+                        start, high = knot_starts[base, feature], knot_starts[base, feature + 1]
+                        if not again[base]:
+                            below = start
+                            while below < high:
+                                middle = (below + high) // 2
+                                if knots[middle] < value:
+                                    below = middle + 1
+                                else:
+                                    high = middle
+                        end = knot_starts[base, feature + 1]
+                        place = below - start
+                        if on_knots[base]:
+                            place = 2 * place + (1 if below < end and knots[below] == value else 0)
+                        found = tables[table_starts[base, feature] + place]
+                    found = (found - centers[base, feature]) * inverses[base, feature]
+                    mixed += found * shares[base, feature]
+            out[row, feature] = mixed

@@ -2,8 +2,8 @@
 
 Modules look up attributes, hooks and gradients; for forty rows that takes longer than the arithmetic. What a
 weight alone decides (a mixture's shares, members' weights side by side) is worked out once. The operations
-are those of the modules, so the scores are theirs to the bit; only knots are found by a compiled loop, which
-gives the same numbers of the same table.
+are those of the modules, or a compiled loop that does the same in the same order, so the scores are theirs to
+the bit.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from placings.core import HAVE_NUMBA, Floats, Floats32
+from placings.core import HAVE_NUMBA, Floats, Floats32, Ints
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -29,7 +30,8 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
     if type(network).__name__ != "FeedForward":
         raise UnknownPart
     with torch.no_grad():
-        steps = [_read_prepared(network.transform), *_read_stack(network.layers)]
+        prepare = _fuse_prepared(network.transform) or _read_prepared(network.transform)
+        steps = [prepare, *_read_stack(network.layers)]
 
     def score(rows: Floats32) -> Floats:
         with torch.inference_mode():
@@ -40,6 +42,86 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
         return found
 
     return score
+
+
+def _fuse_prepared(layer: Any) -> Function | None:
+    """A mixture of scales, logarithms and steps as one compiled loop; None if it is something else."""
+    mixture: Any = getattr(layer, "function", None)
+    if type(layer).__name__ != "Prepared" or type(mixture).__name__ != "MixtureLayer":
+        return None
+    if not HAVE_NUMBA or layer.flagged:
+        return None
+    from placings.rankers.live_kernels import LOGARITHM, SCALE, STEPS, mix_bases
+
+    bases = []
+    for basis in mixture.bases:
+        standard = basis if type(basis).__name__ == "Standard" else None
+        inner = basis.inner if standard is not None else basis
+        kind = {"Scale": SCALE, "Steps": STEPS, "Logarithm": LOGARITHM}.get(type(inner).__name__)
+        if kind is None or (kind == STEPS and inner.unrolled):
+            return None
+        bases.append((kind, inner, standard))
+    missing = _copy(layer.fill)
+    count, width = len(bases), len(missing)
+    scales = np.zeros((count, 4, width), dtype=np.float32)
+    ends = np.zeros((count, 2), dtype=np.float32)
+    centers, inverses = np.zeros((count, width), dtype=np.float32), np.ones((count, width), dtype=np.float32)
+    again, on_knots = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    starts, places = (np.zeros((count, width + 1), dtype=np.int64) for _ in range(2))
+    knots, tables = _Joined(), _Joined()
+    last: Any = None
+    for at, (kind, inner, standard) in enumerate(bases):
+        if standard is not None:
+            centers[at], inverses[at] = _copy(standard.center).numpy(), _copy(standard.inverse).numpy()
+        if kind == SCALE:
+            scales[at] = [
+                _copy(each).numpy() for each in (inner.power, inner.shift, inner.rest, inner.divisor)
+            ]
+            ends[at] = inner.ends
+        elif kind == STEPS:
+            own, table = _copy(inner.knots).numpy(), _copy(inner.table).numpy()
+            counts = np.isfinite(own).sum(axis=1)
+            on_knots[at] = inner.on_knots
+            again[at] = last is not None and np.array_equal(own, last[0])
+            starts[at] = starts[last[1]] if again[at] else knots.add(own, counts)
+            places[at] = tables.add(table, 2 * counts + 1 if inner.on_knots else counts + 1)
+            last = own, at
+    shares = np.ascontiguousarray(_copy(mixture.weights().t()).numpy())
+    largest = float(torch.finfo(torch.float32).max)
+    marks = np.stack([np.array([kind for kind, _, _ in bases]), again, on_knots])
+    weights = np.stack([centers, inverses, shares])
+    told = (marks, scales, ends, weights, knots.join(), starts, tables.join(), places)
+
+    logged = any(kind == LOGARITHM for kind, _, _ in bases)
+
+    def prepare(x: Tensor) -> Tensor:
+        filled = torch.where(x.isnan(), missing, x).clamp_(-largest, largest)
+        # torch's logarithm: the last digit of another's may differ
+        logs = filled.abs().log1p_().mul_(torch.sign(filled)) if logged else filled
+        out = torch.empty_like(x)
+        mix_bases(filled.numpy(), logs.numpy(), *told, out.numpy())
+        return out
+
+    return prepare
+
+
+class _Joined:
+    """The first numbers of each row of tables, one after the other: what is used of them, side by side."""
+
+    def __init__(self) -> None:
+        self._parts: list[Floats32] = []
+        self._size = 0
+
+    def add(self, table: Floats32, counts: Any) -> Ints:
+        """Where each row's numbers begin, and the last end."""
+        self._parts += [row[:count] for row, count in zip(table, counts.tolist(), strict=True)]
+        found = self._size + np.concatenate([[0], np.cumsum(counts)])
+        self._size = int(found[-1])
+        return found.astype(np.int64)
+
+    def join(self) -> Floats32:
+        """All numbers."""
+        return np.concatenate([*self._parts, np.zeros(1, dtype=np.float32)]).astype(np.float32)
 
 
 def _read_prepared(layer: Any) -> Function:

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from placings.core import BadInput, PlacingsError, escape_line, find_limit, say_limit
 from placings.logs import OPT_OUT, says_no
@@ -34,7 +35,7 @@ from placings.serve.live import (
     Unknown,
 )
 from placings.serve.openapi import describe_api
-from placings.serve.pelias import read_query, write_errors, write_places
+from placings.serve.pelias import KeptFeatures, read_query, write_errors, write_places
 from placings.serve.pelias_proxy import PATHS, PLAIN, PREFIX, PeliasProxy, ProxyFailed
 
 LOG = logging.getLogger("placings.serve")
@@ -65,12 +66,14 @@ class Refused(Exception):
 def make_app(live: LiveService, token: str | None = None) -> Starlette:
     """The service's application; `token` is what operators show for explanations."""
     pages = Pages(live, token)
+    direct: dict[tuple[str, str], Handler] = {}
 
     def route(path: str, handler: Handler, *methods: str, plain: bool = False) -> Route:
         guarded = _guarded(live, handler, path, plain=plain)
+        direct.update({(method, path): guarded for method in methods})
         return Route(path, guarded, methods=[*methods, "OPTIONS"])
 
-    app = Starlette(
+    app = DirectApp(
         routes=[
             route("/v1/rerank", pages.rerank, "POST", plain=True),
             route("/v1/feedback", pages.feedback, "POST", plain=True),
@@ -85,7 +88,26 @@ def make_app(live: LiveService, token: str | None = None) -> Starlette:
         exception_handlers={404: _say_unknown, 405: _say_method},
     )
     app.state.pages = pages
+    app.direct = direct
     return app
+
+
+class DirectApp(Starlette):
+    """Starlette, but that a path which is known as it stands needs no search for its route.
+
+    The handlers of these paths answer their own errors, so nothing is lost with the layers around them.
+    """
+
+    direct: Mapping[tuple[str, str], Handler] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        handler = self.direct.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if handler is None:
+            await super().__call__(scope, receive, send)
+            return
+        scope["app"] = self
+        response = await handler(HttpRequest(scope, receive, send))
+        await response(scope, receive, send)
 
 
 class Pages:
@@ -93,6 +115,7 @@ class Pages:
 
     def __init__(self, live: LiveService, token: str | None) -> None:
         self._live, self._token = live, token
+        self._features = KeptFeatures()
         settings = live.settings
         self._proxy = (
             PeliasProxy(settings.engine, settings.engine_timeout_ms / 1000)
@@ -117,7 +140,7 @@ class Pages:
         query = read_query(http.query_params)
         served = await self._live.search(query, find_person(http))
         http.state.search_id = served.search_id
-        return reply_json(write_places(query, served.hits, _write_about(served)))
+        return reply_json(write_places(query, served.hits, _write_about(served), self._features))
 
     async def feedback(self, http: HttpRequest) -> Response:
         """Take events."""
@@ -199,7 +222,13 @@ def _note(live: LiveService, http: HttpRequest, path: str, status: int, seconds:
     if live.settings.access_log:
         told = {"path": path, "status": status, "ms": round(1000 * seconds, 2)}
         search_id = getattr(http.state, "search_id", None)
-        ACCESS.info("request", extra={"told": told if search_id is None else told | {"search_id": search_id}})
+        if search_id is not None:
+            told["search_id"] = search_id
+        if ACCESS.isEnabledFor(logging.INFO):  # without the search for the line of code that a record names
+            given = {"told": told}
+            ACCESS.handle(
+                ACCESS.makeRecord(ACCESS.name, logging.INFO, "", 0, "request", (), None, extra=given)
+            )
 
 
 def explain_error(error: Exception) -> Refused:

@@ -189,6 +189,7 @@ class EventStore:
                 raise problem
             self._events.append(_Waiting(rows, done))
             self._queue(rows)
+            self._wake.notify_all()
         return done
 
     def note(self, shown: Shown) -> bool:
@@ -202,10 +203,13 @@ class EventStore:
         with self._wake:
             refused = self._refuse([row]) is not None
             if not refused:
-                if not self._shown:
+                first = not self._shown
+                if first:
                     self._oldest = monotonic()
                 self._shown.append(row)
                 self._queue([row])
+                if first:  # for those after it the thread waits already, and wakes by itself
+                    self._wake.notify_all()
         if refused:
             self._drop(1)
         return not refused
@@ -264,7 +268,6 @@ class EventStore:
     def _queue(self, rows: Sequence[Row]) -> None:
         self._count += len(rows)
         self._bytes += _weigh(rows)
-        self._wake.notify_all()
 
     def _drop(self, count: int) -> None:
         with self._wake:
@@ -582,8 +585,7 @@ def _read(
 def _as_row(what: str, given: Event | Shown) -> Row:
     """What is inserted; whatever SQLite could not hold is refused here, where only its sender hears of it."""
     try:
-        body = _write_body(given)
-        size = len(body) if body.isascii() else len(body.encode())
+        body, size = _write_body(given)
         at, user = as_micros(given.time), _as_text(given.user_id)
         search = _as_text(given.search_id)
         if search is None:
@@ -604,8 +606,8 @@ def _as_row(what: str, given: Event | Shown) -> Row:
     return row
 
 
-def _write_body(given: Event | Shown) -> str:
-    """The body as JSON; NaN in an event is refused.
+def _write_body(given: Event | Shown) -> tuple[str, int]:
+    """The body as JSON, and its bytes; NaN in an event is refused.
 
     Lists that were shown are long: orjson writes them in a fraction of the time. It writes NaN as null, which
     is what `Request.to_dict` has made of it already.
@@ -613,8 +615,10 @@ def _write_body(given: Event | Shown) -> str:
     if isinstance(given, Shown):
         import orjson
 
-        return orjson.dumps(dict(given.body)).decode()
-    return json.dumps(dict(given.body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        written = orjson.dumps(dict(given.body))
+        return written.decode(), len(written)
+    body = json.dumps(dict(given.body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return body, len(body.encode())
 
 
 def _as_text(value: Any) -> str | None:

@@ -30,6 +30,7 @@ class Monitor:
 
     def __init__(self, *, dark_share: float = 0.5, clock: Callable[[], float] = monotonic) -> None:
         prometheus = need_library("prometheus_client", "placings serve", "serve", "prometheus-client")
+        _pin_process()
         self.registry = prometheus.CollectorRegistry()
 
         def count(name: str, told: str, *labels: str) -> Any:
@@ -70,14 +71,24 @@ class Monitor:
         self._sum: Floats = np.zeros(0)
         self._told: set[tuple[str, str]] = set()
         self._next_sample = 0.0
+        self._labelled: dict[tuple[Any, ...], Any] = {}  # of what is counted in every request
+        self._state = ""
+
+    def _label(self, metric: Any, *labels: Any) -> Any:
+        """A metric with its labels, looked up once: prometheus checks them anew each time."""
+        key = (id(metric), *labels)
+        found = self._labelled.get(key)
+        if found is None:
+            found = self._labelled[key] = metric.labels(*map(str, labels))
+        return found
 
     def count_request(self, path: str, status: int) -> None:
         """A request was answered."""
-        self._requests.labels(path, str(status)).inc()
+        self._label(self._requests, path, status).inc()
 
     def count_shown(self, arm: str, reason: str) -> None:
         """A list was shown."""
-        self._shown.labels(arm, reason or "none").inc()
+        self._label(self._shown, arm, reason or "none").inc()
 
     def count_fallback(self, reason: str) -> None:
         """A model's order was due and is not shown."""
@@ -109,18 +120,20 @@ class Monitor:
 
     def time_stage(self, stage: str, seconds: float) -> None:
         """How long a stage took."""
-        self._stages.labels(stage).observe(seconds)
+        self._label(self._stages, stage).observe(seconds)
 
     def show_circuit(self, state: str) -> None:
         """Whether the engine is asked."""
-        self._circuit.set(STATES.index(state))
+        if state != self._state:
+            self._state = state
+            self._circuit.set(STATES.index(state))
 
     def count_missing(self, answers: Mapping[str, Answer], items: int) -> None:
         """Which fields were missing, for all models of a list."""
         self._items.inc(items)
         for found in answers.values():
             for name, number in found.missing.items():
-                self._missing.labels(name).inc(number)
+                self._label(self._missing, name).inc(number)
 
     # -- features that go dark ---------------------------------------------------------------------
 
@@ -204,6 +217,22 @@ class Monitor:
             if os.environ.get("PROMETHEUS_MULTIPROC_DIR")
             else prometheus_client.generate_latest(self.registry)
         )
+
+
+def _pin_process() -> None:
+    """Let prometheus know the process once: it asks the system before every count whether there was a fork.
+
+    A worker never forks. Where the numbers are not those of several processes nothing is asked.
+    """
+    import os
+
+    from prometheus_client import values
+
+    process = os.getpid()
+    asks = getattr(values.ValueClass, "_multiprocess", False)
+    if asks and getattr(values.ValueClass, "pinned", None) != process:
+        values.ValueClass = values.MultiProcessValue(lambda: process)  # type: ignore[no-untyped-call]
+        values.ValueClass.pinned = process
 
 
 def write_all() -> bytes:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from time import time
 from typing import Any
 
+import orjson
+
 from placings.core import BadInput
 from placings.rerank import Focus, Hit
 from placings.serve.settings import MOST_LETTERS, MOST_RESULTS
@@ -24,6 +26,7 @@ FIELDS = (
     "match_type", "accuracy",
 )  # fmt: skip
 UNKNOWN_LAYER = "venue"
+MOST_KEPT = 10_000  # features in memory, about a kilobyte each
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,40 @@ def _read_lang(told: str | None) -> str | None:
     return told[:35] if told else None
 
 
-def write_places(query: Query, hits: Sequence[Hit], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The hits as a FeatureCollection; `about` is what placings says of the search, under its own name."""
-    features = [_write_feature(hit) for hit in hits]
+class KeptFeatures:
+    """Hits as the JSON of their features, the last ones kept: most lists show places that were shown before.
+
+    A hit whose fields changed since is written anew.
+    """
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
+        self._kept: dict[str, tuple[Mapping[str, Any], Any, list[float] | None]] = {}
+
+    def write(self, hit: Hit) -> tuple[Any, list[float] | None]:
+        """The feature for orjson, and its point."""
+        kept = self._kept.get(hit.id)
+        if kept is None or not _is_same(kept[0], hit.fields):
+            feature = _write_feature(hit)
+            if len(self._kept) >= self._most:
+                self._kept.clear()
+            shown = orjson.Fragment(orjson.dumps(feature, option=orjson.OPT_SERIALIZE_NUMPY))
+            kept = self._kept[hit.id] = hit.fields, shown, _find_point(feature)
+        return kept[1], kept[2]
+
+
+def write_places(
+    query: Query, hits: Sequence[Hit], about: Mapping[str, Any], kept: KeptFeatures | None = None
+) -> dict[str, Any]:
+    """The hits as a FeatureCollection; `about` is what placings says of the search, under its own name.
+
+    With `kept` the features are JSON already, for orjson alone.
+    """
+    if kept is not None:
+        written = [kept.write(hit) for hit in hits]
+    else:
+        plain = [_write_feature(hit) for hit in hits]
+        written = [(feature, _find_point(feature)) for feature in plain]
     found: dict[str, Any] = {
         "geocoding": {
             "version": "0.2",
@@ -106,9 +140,9 @@ def write_places(query: Query, hits: Sequence[Hit], about: Mapping[str, Any]) ->
             "placings": dict(about),
         },
         "type": "FeatureCollection",
-        "features": features,
+        "features": [feature for feature, _ in written],
     }
-    points = [feature["geometry"]["coordinates"] for feature in features if feature["geometry"] is not None]
+    points = [point for _, point in written if point is not None]
     if points:
         lons, lats = zip(*points, strict=True)
         found["bbox"] = [min(lons), min(lats), max(lons), max(lats)]
@@ -167,6 +201,18 @@ def _write_feature(hit: Hit) -> dict[str, Any]:
     }
     point = {"type": "Point", "coordinates": [lon, lat]} if placed else None
     return {"type": "Feature", "geometry": point, "properties": properties}
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    try:
+        return bool(one == other)
+    except ValueError:  # an array among the fields of somebody's own engine
+        return False
+
+
+def _find_point(feature: Mapping[str, Any]) -> list[float] | None:
+    where = feature["geometry"]
+    return None if where is None else where["coordinates"]
 
 
 def _is_degree(value: Any) -> bool:

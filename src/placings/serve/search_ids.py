@@ -84,14 +84,13 @@ class Signer:
         return OpenedId(search_id, at, items), problem
 
     def _sign(self, told: str) -> str:
-        return _as_letters(hmac.new(self._key, told.encode("ascii"), hashlib.sha256).digest()[:16])
+        return _as_letters(hmac.digest(self._key, told.encode("ascii"), "sha256")[:16])
 
 
 def digest_items(items: Sequence[str]) -> str:
     """Eleven letters that stand for items in their order."""
-    joined = b"".join(
-        len(name := item.encode("utf-8", "replace")).to_bytes(4, "big") + name for item in items
-    )
+    names = [item.encode("utf-8", "replace") for item in items]
+    joined = b"".join([part for name in names for part in (len(name).to_bytes(4, "big"), name)])
     return _as_letters(hashlib.sha256(joined).digest()[:8])
 
 

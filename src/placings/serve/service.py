@@ -19,6 +19,8 @@ from placings.serve.settings import MOST_ITEMS, MOST_LETTERS, ROUNDED
 POSITION = ("focus_lat", "focus_lon")
 MOST_FIELDS = 1000  # of an item, and of the context
 MOST_WHOLE = 2**63
+WRITTEN = frozenset((str, float, int, bool, type(None)))  # what an impression holds as it is
+LISTED = frozenset((list, tuple))
 
 
 class ModelFailed(PlacingsError, RuntimeError):
@@ -57,11 +59,11 @@ def answer(reranker: Reranker, request: Request) -> Answer:
     """
     head = Request(request.context, list(request.items[: reranker.pool]))
     found = reranker.rerank(head)
-    scores = tuple(float(score) for score in found.scores)
+    scores = tuple(found.scores.tolist())
     if not all(map(math.isfinite, scores)):
         raise ModelFailed("the model gave a score that is not a number.")
     tail = range(len(head.items), len(request.items))
-    return Answer((*(int(row) for row in found.order), *tail), scores, found.digest, dict(found.missing))
+    return Answer((*found.order.tolist(), *tail), scores, found.digest, dict(found.missing))
 
 
 def draw(
@@ -147,17 +149,17 @@ def describe(
     it. `shown_probability` is how likely it was to stand there, by the swaps of exploration. `experiment` and
     `arms` are what `placings serve report` counts by.
     """
-    told = request.to_dict()
-    results = []
-    for place, row in enumerate(reply.order):
-        item = {**told["items"][row], "position": place + 1, "engine_position": row + 1}
-        if reply.drawn.propensity:
-            item["shown_probability"] = reply.drawn.propensity[place]
-        if reply.drawn.teams:
-            item["team"] = reply.drawn.teams[place]
-        results.append(item)
+    known = [_as_told(request.items[row]) for row in reply.order]
+    results = [
+        {**item, "position": place, "engine_position": row + 1}
+        for place, (item, row) in enumerate(zip(known, reply.order, strict=True), 1)
+    ]
+    for name, values in (("shown_probability", reply.drawn.propensity), ("team", reply.drawn.teams)):
+        if values:
+            for item, value in zip(results, values, strict=False):
+                item[name] = value
     return {
-        **told["context"],
+        **Request(request.context).to_dict()["context"],
         "search_id": search_id,
         "user_id": user,
         "session_id": session,
@@ -175,6 +177,16 @@ def describe(
 def list_hits(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
     """Hits in the order shown."""
     return [hits[row] for row in order]
+
+
+def _as_told(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An item as JSON has it; NaN and tuples may be left, which are null and lists there."""
+    for value in item.values():
+        if type(value) in WRITTEN or (type(value) in LISTED and WRITTEN.issuperset(map(type, value))):
+            continue
+        plain: Mapping[str, Any] = Request({}, [item]).to_dict()["items"][0]
+        return plain
+    return item
 
 
 def _check_fields(where: str, fields: Mapping[str, Any]) -> None:

@@ -124,7 +124,7 @@ def open_served(spec: str, seconds: float) -> Engine | None:
         return open_engine(spec, patience=Patience(timeout=seconds, retries=0, deadline=seconds))
     if kind in ("postgres", "postgresql"):
         return open_engine(spec, timeout=seconds)
-    return open_engine(spec)
+    return open_engine(spec, held=True) if kind == "sqlite" else open_engine(spec)
 
 
 async def answer_requests(worker: Worker, listening: socket.socket, token: str | None = None) -> None:

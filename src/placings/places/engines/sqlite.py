@@ -29,6 +29,7 @@ from placings.core import (
     give_spellings,
     read_settled,
 )
+from placings.places.engines.sqlite_held import MOST_HELD, HeldIndex
 from placings.places.engines.sqlite_index import (
     FORMAT,
     JOINT,
@@ -248,10 +249,15 @@ class SqliteEngine:
     Searches of one process take turns, which is quicker than all at once as long as Python has a global lock.
     The order is the formula of `sqlite_scoring`; at equal scores the more popular place comes first. A file
     whose checksum does not fit is refused when it is opened; a file from before there were any is read.
+
+    With `held` the positions and texts of an index of a million places or fewer are read into memory when it
+    is opened, some 200 bytes each: a process that answers all day then finds what is near in a tenth of the
+    time. The hits are the same.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], *, held: bool = False) -> None:
         self.path = Path(path)
+        self._hold = held
         self._free: deque[tuple[sqlite3.Connection, KeptIndex]] = deque()
         self._kept = KeptIndex()  # what was read of the newest index; a connection goes with its own
         self._known: tuple[int, ...] = ()
@@ -276,7 +282,9 @@ class SqliteEngine:
             raise BadFile(path, f"{problem} Build it again with: placings places index SOURCE {path}")
         if about.get("seal") and not sealed:
             raise _refuse(path, "its end is missing or damaged")
-        self._known, self._types, self._count, self._kept = known, types, count, KeptIndex()
+        with self._told_as_ours():
+            kept = KeptIndex(HeldIndex(connection) if self._hold and count <= MOST_HELD else None)
+        self._known, self._types, self._count, self._kept = known, types, count, kept
         return connection, self._kept
 
     def __len__(self) -> int:
@@ -362,7 +370,7 @@ class SqliteEngine:
         """What only a damaged index can bring about, as an error of ours."""
         try:
             yield
-        except (sqlite3.DatabaseError, json.JSONDecodeError, KeyError, OverflowError) as error:
+        except (sqlite3.DatabaseError, json.JSONDecodeError, LookupError, OverflowError) as error:
             raise _refuse(self.path, f"it is damaged ({type(error).__name__}: {error})") from None
 
     def _find_layers(self, layers: Sequence[str] | None) -> list[int]:
@@ -472,7 +480,7 @@ class _Search:
                 }
                 found = around.find(texts)
                 if fitting:
-                    found.update(place for place, layer in enumerate(layers) if layer in fitting)
+                    found |= around.find_layers(fitting)
                 near = found if near is None else near & found
             numbers = [around.numbers[place] for place in near or () if layers[place] in kinds]
             if reading.cost == 0.0:  # such a one has its score already
@@ -495,6 +503,9 @@ class _Search:
     def add(self, judged: list[tuple[float, Row]], cost: float) -> None:
         """The score of each place: what it is worth, less what the reading costs, and how near it is."""
         scores, weigh = self.scores, self.weigh
+        if self.focus is None and not scores:  # each place comes once in a reading
+            scores.update([(row[0], worth - cost) for worth, row in judged])
+            return
         for worth, row in judged:
             score = worth - cost + weigh(row)
             number = row[0]

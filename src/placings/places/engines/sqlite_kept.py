@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from placings.places.engines.sqlite_held import HeldAround, HeldIndex
 from placings.places.engines.sqlite_index import COLUMNS
 from placings.places.place import Place
 from placings.rerank import Focus
@@ -34,6 +35,8 @@ NEARBY = f"""
 SELECT text.number, text.layer, replace(text.main || text.other, char(10), ' ') || text.context
 FROM spot CROSS JOIN text ON text.number = spot.number WHERE {WITHIN} LIMIT {CROWD}
 """
+
+SHOWN = COLUMNS[1:]  # all but the id
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -158,11 +161,16 @@ class Around:
                 at = words.find(text, starts[place + 1])
         return found
 
+    def find_layers(self, layers: set[int]) -> set[int]:
+        """The places of some layers."""
+        return {place for place, layer in enumerate(self.layers) if layer in layers}
+
 
 class KeptIndex:
-    """Reads an index through a connection, and remembers."""
+    """Reads an index through a connection, and remembers; `held` is all of it, where it is in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldIndex | None = None) -> None:
+        self._held = held
         self.rows: Store[int, Row] = Store()
         self.places: Store[int, ShownPlace] = Store()
         self.around: Store[Focus, list[Around]] = Store()
@@ -170,7 +178,11 @@ class KeptIndex:
 
     def read_rows(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> list[Row]:
         """The rows of these numbers, in any order."""
-        found, missing = self.rows.pick(numbers)
+        if self._held is None:
+            found, missing = self.rows.pick(numbers)
+        else:
+            told, missing = self._held.read_rows(numbers)
+            found = [Row._make(values) for values in told]
         if missing:
             for values in connection.execute(ROWS, (json.dumps(missing),)).fetchall():
                 row = Row._make((*values, math.cos(math.radians(values[2]))))
@@ -189,15 +201,20 @@ class KeptIndex:
             else:
                 found[number] = kept
         if missing:
-            rows = connection.execute(PLACES, (json.dumps(missing),)).fetchall()
-            for number, place in make_places(rows).items():
-                found[number] = shown = _show(place)
-                letters = sum(len(value) for value in shown.fields.values() if isinstance(value, str))
-                self.places.put(number, shown, letters + sum(map(len, place.names)) + len(shown.nested))
+            for row in connection.execute(PLACES, (json.dumps(missing),)).fetchall():
+                shown, number = _show(row), row[0]
+                found[number] = shown
+                letters = sum([len(value) for value in shown.fields.values() if type(value) is str])
+                self.places.put(number, shown, letters + len(row[-2] or "") + len(shown.nested))
         return found
 
-    def read_around(self, connection: sqlite3.Connection, focus: Focus) -> list[Around]:
+    def read_around(
+        self, connection: sqlite3.Connection, focus: Focus
+    ) -> Sequence[Around] | Sequence[HeldAround]:
         """The places in the largest box around a point that is no crowd (R*Tree); box by box at an edge."""
+        near = None if self._held is None else _look_around(self._held, focus)
+        if near is not None:
+            return near
         found = self.around.get(focus)
         if found is None:
             chosen = make_boxes(focus, BOXES[0])
@@ -209,6 +226,17 @@ class KeptIndex:
             found = [Around(connection.execute(NEARBY, box).fetchall()) for box in chosen]
             self.around.put(focus, found, sum(len(each.words) for each in found))
         return found
+
+
+def _look_around(held: HeldIndex, focus: Focus) -> list[HeldAround] | None:
+    """`read_around` without a look at the file; None where even the smallest box is a crowd."""
+    chosen = None
+    for half in BOXES:
+        found = [held.look(box) for box in make_boxes(focus, half)]
+        if any(each.is_crowd(CROWD) for each in found):
+            break
+        chosen = found
+    return chosen
 
 
 def make_places(rows: Iterable[Any]) -> dict[int, Place]:
@@ -223,11 +251,16 @@ def make_places(rows: Iterable[Any]) -> dict[int, Place]:
     return places
 
 
-def _show(place: Place) -> ShownPlace:
-    hit = place.to_hit(0.0, 0)
-    lists = {name: value for name, value in hit.fields.items() if isinstance(value, list | dict)}
-    plain = {name: value for name, value in hit.fields.items() if name not in lists}
-    return ShownPlace(hit.id, plain, json.dumps(lists) if lists else "")
+def _show(row: Sequence[Any]) -> ShownPlace:
+    """A row of the table `place` as `Place.to_hit` shows the place, without the place between them."""
+    names, other = row[-2], json.loads(row[-1]) if row[-1] else {}
+    fields = {**other, **dict(zip(SHOWN, row[2:-2], strict=True))}
+    if names:
+        fields["names"] = tuple(names.split("\n"))
+    lists = {name: value for name, value in fields.items() if type(value) in (list, dict)}
+    if not lists:
+        return ShownPlace(row[1], fields)
+    return ShownPlace(row[1], {name: fields[name] for name in fields if name not in lists}, json.dumps(lists))
 
 
 def make_boxes(focus: Focus, half: float) -> list[tuple[float, float, float, float]]:

@@ -76,8 +76,8 @@ class Size:
     """How many lists: of the log that is learned from, and of those that are judged."""
 
     shop: int = 8000
-    places: int = 10_000
-    judged: int = 5000
+    places: int = 7000
+    judged: int = 4000
     shown: int = 12  # items of a list, at most
     rounds: int = 60
     bag: int = 3

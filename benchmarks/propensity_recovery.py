@@ -422,7 +422,7 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
 
 def count_seeds(design: str, method: str, clicks: str) -> int:
     """How many logs: more of the click model that a method assumes, and most of swaps."""
-    if clicks != ("trust" if method == "trust" else "position"):
+    if clicks != ("trust" if method == "trust" else "position") or design == "fixed":
         return 1
     return MANY_SEEDS if (design, method) == ("swaps", "swaps") else SEEDS
 
@@ -456,7 +456,7 @@ def show_coverage(run: Any, runs: int, quick: bool, say: Any) -> tuple[list[dict
     """Parts 2 and 3."""
     step = min(max(runs // 10, 5), 100)
     kinds = [(*each, "position", size, runs) for size in (30, 100, 1_000) for each in COVERED]
-    few = {1_000: max(runs // 40, 10), 10_000: 10}
+    few = {1_000: max(runs // 40, 10), 10_000: 5}
     kinds += [
         (*each, name, size, few[size])
         for size in few

@@ -1,7 +1,7 @@
 """Do the intervals of `evaluate` and `compare` hold what they say, on logs with few sessions and with many?
 
     python benchmarks/interval_coverage.py [--quick] [--logs 2000] [--sessions 30 100 1000] [--jobs N]
-                                           [--out FOLDER]
+                                           [--worlds several] [--designs fresh] [--out FOLDER]
 
 Sessions of one to many searches see lists that an engine ordered; people look at a position k with
 probability 1/k, and click what they look at and want. Two rankings of the same lists are judged: the engine's
@@ -211,7 +211,10 @@ def count_misses(job: Job) -> dict[str, list[float]]:
 def run_cells(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Every world, design and number of sessions; one row for each estimate."""
     cells = [
-        (world, design, sessions) for sessions in arguments.sessions for world in WORLDS for design in DESIGNS
+        (world, design, sessions)
+        for sessions in arguments.sessions
+        for world in arguments.worlds
+        for design in arguments.designs
     ]
     context = multiprocessing.get_context("spawn")
     with context.Pool(arguments.jobs) as pool:
@@ -246,6 +249,8 @@ def main() -> int:
     )
     parser.add_argument("--logs", type=int, default=2000, help="logs in each cell")
     parser.add_argument("--sessions", type=int, nargs="+", default=[30, 100, 1000])
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
+    parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=DESIGNS)
     parser.add_argument("--draws", type=int, default=1000, help="draws of the bootstrap")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--quick", action="store_true", help="200 logs with 30 and 100 sessions")

@@ -3,6 +3,7 @@ from .counterfactual import would_have as would_have
 from .debiased_fit import DebiasedFit as DebiasedFit
 from .debiased_fit import learn_debiased as learn_debiased
 from .debiased_fit import let_fall as let_fall
+from .debiased_fit import steady_curve as steady_curve
 from .engines import BadHit as BadHit
 from .engines import Engine as Engine
 from .engines import HitReader as HitReader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
 from placings.logs.propensities import PropensityCurve
 from placings.rankers.linear import LinearRanker
-from placings.rerank.debiased_fit import find_looks, learn_debiased, weigh_carried
+from placings.rerank.debiased_fit import find_looks, learn_debiased, let_fall, steady_curve, weigh_carried
 from placings.rerank.reranker import Reranker, gather_lists, load_reranker
 from placings.simulate.places_log import simulate_log
 
@@ -87,6 +88,26 @@ def test_a_curve_is_asked_where_people_saw_the_item() -> None:
     assert find_looks(table, HALVES).tolist() == [0.5, 1.0]
     assert find_looks(table.drop(columns="shown_position"), HALVES).tolist() == [1.0, 0.5]
     assert find_looks(table.assign(propensity=[0.3, 0.2]), "log").tolist() == [0.3, 0.2]
+
+
+def test_what_a_short_log_does_not_know_of_a_rank_is_learned_from_as_plain_clicks_are() -> None:
+    factor = np.exp(1.959964 * np.array([0.0, 0.1, 1.0, 3.0]))  # standard errors of the logarithms
+    values = np.array([1.0, 0.5, 0.1, 0.01])
+    curve = replace(make_curve(values.tolist()), low=values / factor, high=values * factor)
+    expected = [1.0, 0.5 ** (1 / 1.01), 0.1 ** (1 / 2), 0.01 ** (1 / 10)]  # p^(1/(1 + s²))
+    # the last would rise from 0.316 to 0.631: flattened on the scale of logarithms, by 1/s²
+    share = np.array([1.0, 1 / 9]) / (1 + 1 / 9)
+    flat = np.exp(share @ np.log(expected[2:]))
+    np.testing.assert_allclose(steady_curve(curve).values, [*expected[:2], flat, flat], rtol=1e-5)
+    table = pd.DataFrame({"position": [1, 2, 3, 4]})
+    np.testing.assert_allclose(find_looks(table, curve), steady_curve(curve).values)
+    assert curve.values.tolist() == values.tolist()  # the curve itself stays
+
+
+def test_a_curve_that_a_long_log_knows_is_learned_with_as_it_is() -> None:
+    values = np.array([1.0, 0.5, 0.25])
+    curve = replace(make_curve(values.tolist()), low=values * 0.98, high=np.minimum(values / 0.98, 1.0))
+    np.testing.assert_allclose(steady_curve(curve).values, let_fall(curve).values, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

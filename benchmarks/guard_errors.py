@@ -12,8 +12,8 @@ search several times and fare alike), and given to the guard beside a large kind
 2. Power: the share of trials in which a kind that truly gains is re-ordered.
 3. Cost: the share of the gain that is forgone where no kind loses, by how many searches judge, over kinds of
    half, a fifth, 15, 10 and 5 % of them. A re-ranker sets a fifth of its log aside to stop by, and the
-   other four fifths judge, cross-fitted: 16,000 of 20,000. Of a log of 125,000 or more two thirds of the fifth
-   judge.
+   other four fifths judge, cross-fitted: 16,000 of 20,000. Of a log of 125,000 or more two thirds of
+   the fifth judge.
 
 Tables are printed as they come; cells are kept in `--out`, so that a stopped run goes on. Needs numpy and
 scipy (and placings' own metrics); half a minute with --quick, some six minutes of one core without.
@@ -41,7 +41,14 @@ MARGIN, LOSS, ALPHA = 0.005, 0.02, 0.05
 ENGINE = np.array([0.72, 0.12, 0.06, 0.04, 0.03, 0.03])  # how often a click is on the engine's rank 1, 2, …
 GAINS = (0.0, 0.01, 0.02, 0.05, 0.1)
 SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)  # of the searches in each kind, for the cost
-LOGS = {500: 400, 2_500: 2_000, 5_000: 4_000, 10_000: 8_000, 20_000: 16_000, 125_000: 16_667}  # judge, of a log
+LOGS = {
+    500: 400,
+    2_500: 2_000,
+    5_000: 4_000,
+    10_000: 8_000,
+    20_000: 16_000,
+    125_000: 16_667,
+}  # judge, of a log
 NONE, PAIRS, CROWDS = 1.0, 2.5, 8.0  # searches of a person, in the mean
 VERSION = 1  # of the cells
 

@@ -13,7 +13,7 @@ import pandas as pd
 import placings as pg
 from placings.places.engines.sqlite import SqliteEngine, build_index
 from placings.places.place import Place
-from placings.serve.event_store import Event, EventStore, Shown
+from placings.serve.event_store import Event, EventStore, ShownList
 from placings.simulate.places_log import simulate_log
 from placings.simulate.shop_log import Outage, make_shop_log, write_shop_log
 
@@ -57,7 +57,7 @@ def write_served(folder: Path) -> None:
                 "experiment": "spring", "arms": "control=0.5:engine new=0.5:model", "arm": arm,
                 "query": "karlsruhe", "swapped": 0, "swap_probability": 0.0, "results": results,
             }  # fmt: skip
-            store.note(Shown(search, body, start + number, user))
+            store.note(ShownList(search, body, start + number, user))
             if number % 3:
                 click = {"item_id": "b", "action": "click"}
                 store.add([Event(f"event-{number}", search, click, start + number + 5, user)])

@@ -13,7 +13,7 @@ import pytest
 from small_service import ITEMS, FakeModel, serve_here, spin
 
 from placings.rerank import Request
-from placings.serve.live import Person
+from placings.serve.live import Caller
 
 pytestmark = pytest.mark.slow
 BUDGET = 50.0  # milliseconds
@@ -32,7 +32,7 @@ def test_a_model_over_its_budget_is_not_waited_for_once_the_loop_can_turn(tmp_pa
             took = []
             for _ in range(20):
                 start = time.perf_counter()
-                served = await live.rerank(Request({"query": "x"}, ITEMS), Person())
+                served = await live.rerank(Request({"query": "x"}, ITEMS), Caller())
                 took.append(1000 * (time.perf_counter() - start) - BUDGET)
                 assert served.reply.reason == "budget"
                 while live.find_stuck():

@@ -100,7 +100,7 @@ def record_lives(home: Path, lives: int, seed: int, *, careless: bool = False) -
 def write_events(told: dict[str, Any]) -> None:
     """A writer: events of former ones again, then its own, with impressions; acknowledgements are marked."""
     from placings.serve import event_store
-    from placings.serve.event_store import Event, EventStore, Shown
+    from placings.serve.event_store import Event, EventStore, ShownList
 
     mark = ctypes.CDLL(os.environ["LD_PRELOAD"]).record_mark
     event_store.CHECKPOINT = 60_000  # so that the log is moved into the file often
@@ -114,7 +114,7 @@ def write_events(told: dict[str, Any]) -> None:
             while names and not told["again"] and source.random() < 0.5:
                 batch.append(names.pop(0))
             if source.random() < 0.5:
-                store.note(Shown(f"s{batch[0]}", {"text": "x" * source.randrange(6000)}))
+                store.note(ShownList(f"s{batch[0]}", {"text": "x" * source.randrange(6000)}))
             for name in batch:
                 mark(f"sent {name}".encode())
             body = {"text": "y" * source.randrange(3000)}

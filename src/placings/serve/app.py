@@ -25,11 +25,11 @@ from placings.logs import OPT_OUT, says_no
 from placings.rerank import Request
 from placings.serve.event_store import DiskFull, StoreFailed
 from placings.serve.live import (
+    Caller,
     EngineDown,
     EngineTalksNonsense,
     LiveService,
     Overloaded,
-    Person,
     Served,
     TooOften,
     Unknown,
@@ -288,7 +288,7 @@ async def read_body(http: HttpRequest) -> Any:
     return told
 
 
-def find_person(http: HttpRequest, context: Any = None) -> Person:
+def find_person(http: HttpRequest, context: Any = None) -> Caller:
     """Who asks, by headers, parameters or the request's own context; else by address, which is not kept."""
     found: dict[str, str | None] = {}
     for name, header in (("user", "x-placings-user"), ("session", "x-placings-session")):
@@ -303,7 +303,7 @@ def find_person(http: HttpRequest, context: Any = None) -> Person:
     chosen = http.headers.get("x-placings-no-history") or http.query_params.get("placings.no_history")
     if chosen is None and isinstance(context, Mapping):
         chosen = context.get(OPT_OUT)
-    return Person(found["user"], found["session"], address, agent, says_no(chosen))
+    return Caller(found["user"], found["session"], address, agent, says_no(chosen))
 
 
 def check_host(http: HttpRequest, allowed: tuple[str, ...]) -> None:

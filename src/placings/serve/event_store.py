@@ -93,7 +93,7 @@ class DiskFull(StoreFailed):
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownList:
     """A list that was shown: its search's id, when, to whom, and what the log says of it."""
 
     search_id: str
@@ -192,7 +192,7 @@ class EventStore:
             self._wake.notify_all()
         return done
 
-    def note(self, shown: Shown) -> bool:
+    def note(self, shown: ShownList) -> bool:
         """Write an impression soon; False if it cannot be written, which is counted."""
         try:
             row = _as_row("the impression", shown)
@@ -582,7 +582,7 @@ def _read(
             yield key, dict(parse_json(body))
 
 
-def _as_row(what: str, given: Event | Shown) -> Row:
+def _as_row(what: str, given: Event | ShownList) -> Row:
     """What is inserted; whatever SQLite could not hold is refused here, where only its sender hears of it."""
     try:
         body, size = _write_body(given)
@@ -590,7 +590,7 @@ def _as_row(what: str, given: Event | Shown) -> Row:
         search = _as_text(given.search_id)
         if search is None:
             raise ValueError("it has no search_id")
-        if isinstance(given, Shown):
+        if isinstance(given, ShownList):
             row: Row = (search, at, user, body)
         else:
             event, item, action = map(
@@ -606,13 +606,13 @@ def _as_row(what: str, given: Event | Shown) -> Row:
     return row
 
 
-def _write_body(given: Event | Shown) -> tuple[str, int]:
+def _write_body(given: Event | ShownList) -> tuple[str, int]:
     """The body as JSON, and its bytes; NaN in an event is refused.
 
     Lists that were shown are long: orjson writes them in a fraction of the time. It writes NaN as null, which
     is what `Request.to_dict` has made of it already.
     """
-    if isinstance(given, Shown):
+    if isinstance(given, ShownList):
         import orjson
 
         written = orjson.dumps(dict(given.body))

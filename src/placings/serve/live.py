@@ -26,7 +26,7 @@ from placings.rerank import Engine, Hit, Request, Reranker, read_time
 from placings.serve.arms import ENGINE, MODEL, Arm
 from placings.serve.circuit import Circuit
 from placings.serve.click_counts import ClickCounts
-from placings.serve.event_store import EventStore, Receipt, Shown
+from placings.serve.event_store import EventStore, Receipt, ShownList
 from placings.serve.explaining import explain_pair, restore_request
 from placings.serve.feedback import Judge, as_iso, list_events, make_events, read_deed
 from placings.serve.live_features import compute_features
@@ -94,7 +94,7 @@ class Late(Exception):
 
 
 @dataclass(frozen=True)
-class Person:
+class Caller:
     """Who asks: ids of the caller's own choosing; `key` is what arms are dealt by.
 
     With `no_history` the person's own clicks are neither used nor kept.
@@ -219,7 +219,7 @@ class LiveService:
 
     # -- the two ways to ask -----------------------------------------------------------------------
 
-    async def search(self, query: Query, person: Person) -> Served:
+    async def search(self, query: Query, person: Caller) -> Served:
         """Ask the engine, order what it finds, note what is shown."""
         if self.engine is None:
             raise BadInput("this service has no engine. Send the hits to /v1/rerank.")
@@ -231,7 +231,7 @@ class LiveService:
             reply, request = await self._order(asked, person, query.size)
         return self._show(request, reply, person, list_hits(hits, reply.order)[: query.size], query.size)
 
-    async def rerank(self, request: Request, person: Person) -> Served:
+    async def rerank(self, request: Request, person: Caller) -> Served:
         """Order the hits that the caller brings, and note what is shown."""
         check_request(request)
         with self._queued():
@@ -242,7 +242,7 @@ class LiveService:
             reply, asked = await self._order(rounded, person, len(request.items), brought=True)
         return self._show(asked, reply, person, [], len(request.items))
 
-    def _show(self, request: Request, reply: Reply, person: Person, hits: list[Hit], size: int) -> Served:
+    def _show(self, request: Request, reply: Reply, person: Caller, hits: list[Hit], size: int) -> Served:
         shown = Reply(_cut(reply, size), reply.arm, reply.answer, reply.reason)
         items = [str(request.items[row].get("item_id")) for row in shown.order]
         search_id = self.signer.sign(items)
@@ -250,7 +250,7 @@ class LiveService:
             request, shown, search_id, arms=self.settings.arms, user=person.user, session=person.session
         )
         self.monitor.count_shown(shown.arm, shown.reason)
-        self.store.note(Shown(search_id, body, time(), person.user))
+        self.store.note(ShownList(search_id, body, time(), person.user))
         return Served(search_id, request, shown, hits)
 
     # -- stages ------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class LiveService:
             task.exception()  # a late failure was told as a timeout
 
     async def _order(
-        self, request: Request, person: Person, size: int, *, brought: bool = False
+        self, request: Request, person: Caller, size: int, *, brought: bool = False
     ) -> tuple[Reply, Request]:
         """What to show of a request; `brought` are items of the caller's, whose faults are the caller's."""
         arm = self.settings.arms.choose(person.key)
@@ -338,7 +338,7 @@ class LiveService:
         drawn, chosen, fallback = draw(self.settings.arms, arm, answers, items, person.stretch)
         return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else ""), asked
 
-    def _add_clicks(self, request: Request, arm: Arm, person: Person) -> Request:
+    def _add_clicks(self, request: Request, arm: Arm, person: Caller) -> Request:
         """The items with the clicks that the arm's model is to see, without those of the session itself."""
         name = next((each for each in arm.shows if each in self.models.clicks), None)
         if name is None:
@@ -427,7 +427,7 @@ class LiveService:
 
     # -- feedback ----------------------------------------------------------------------------------
 
-    async def take_feedback(self, told: Any, person: Person) -> tuple[Receipt, dict[str, int]]:
+    async def take_feedback(self, told: Any, person: Caller) -> tuple[Receipt, dict[str, int]]:
         """Write events; done when they are on the disk. What looks forged is kept apart, and counted."""
         listed = list_events(told)
         deeds = [read_deed(place, each) for place, each in enumerate(listed)]
@@ -560,7 +560,7 @@ def _add_time(request: Request) -> Request:
     return Request({**request.context, "time": as_iso(time())}, request.items)
 
 
-def _known(person: Person) -> dict[str, Any]:
+def _known(person: Caller) -> dict[str, Any]:
     known: dict[str, Any] = {} if person.session is None else {"session_id": person.session}
     return {**known, OPT_OUT: True} if person.no_history else known
 

@@ -18,7 +18,7 @@ from placings.serve.event_store import (
     Event,
     EventStore,
     Receipt,
-    Shown,
+    ShownList,
     StoreBusy,
     StoreFailed,
     connect,
@@ -29,8 +29,8 @@ def make_event(name: str, search: str = "s1", **body: object) -> Event:
     return Event(name, search, {"item_id": "a", "action": "click", **body}, 1_800_000_000.0, "ann")
 
 
-def make_shown(search: str = "s1") -> Shown:
-    return Shown(search, {"query": "x", "results": [{"item_id": "a"}]}, 1_800_000_000.0, "ann")
+def make_shown(search: str = "s1") -> ShownList:
+    return ShownList(search, {"query": "x", "results": [{"item_id": "a"}]}, 1_800_000_000.0, "ann")
 
 
 def send(store: EventStore, *names: str, **told: object) -> Receipt:
@@ -138,7 +138,7 @@ def test_what_cannot_be_written_is_refused_alone_and_named(tmp_path, name):
         with pytest.raises(BadInput, match=r"events\[1\]"):
             store.add([make_event("fine"), make_event("bad", **BAD[name])])
         in_a_list = name == "not a number"  # which is written as null there
-        assert store.note(Shown("s9", BAD[name])) == in_a_list
+        assert store.note(ShownList("s9", BAD[name])) == in_a_list
         assert good.result(30) == Receipt(1, 0)
         assert (store.dropped, store.failure) == (int(not in_a_list), None)
         assert store.count()["events"] == 1
@@ -146,7 +146,7 @@ def test_what_cannot_be_written_is_refused_alone_and_named(tmp_path, name):
 
 def test_a_number_that_is_none_is_null_in_a_list_that_was_shown(tmp_path):
     with EventStore(tmp_path) as store:
-        assert store.note(Shown("s1", {"score": float("nan"), "name": "Köln"}, time=5.0))
+        assert store.note(ShownList("s1", {"score": float("nan"), "name": "Köln"}, time=5.0))
         store.add([make_event("e")]).result(30)
         assert list(store.read_shown(0.0, 10.0)) == [("s1", {"score": None, "name": "Köln"})]
 
@@ -185,7 +185,7 @@ def test_the_queue_is_bounded_in_number_and_in_bytes(tmp_path):
         assert store.dropped == 1
     with EventStore(tmp_path / "two", flush=1000.0, most_bytes=1) as store:
         large = {"text": "x" * (3 << 20)}
-        assert [store.note(Shown(f"s{n}", large)) for n in range(2)] == [True, False]
+        assert [store.note(ShownList(f"s{n}", large)) for n in range(2)] == [True, False]
 
 
 def test_a_full_disk_refuses_events_drops_impressions_and_passes(tmp_path):

@@ -16,7 +16,7 @@ from terminal import call_placings
 from placings.core import BadFile, BadInput, UnknownName
 from placings.rerank.requests import Request
 from placings.serve.arms import Arm, Arms, Exploration
-from placings.serve.event_store import Event, EventStore, Shown
+from placings.serve.event_store import Event, EventStore, ShownList
 from placings.serve.experiments import judge_experiment, judge_people
 from placings.serve.people import CountingRules, People, Swaps, read_people
 from placings.serve.service import Answer, Reply, describe, draw
@@ -48,7 +48,7 @@ class Log:
             "query": f"text {self.lists} only", "swapped": 0, "swap_probability": 0.0,
             "results": results, **told,
         }  # fmt: skip
-        self.store.note(Shown(search, body, START + at, user))
+        self.store.note(ShownList(search, body, START + at, user))
         return search
 
     def click(
@@ -386,7 +386,7 @@ def test_what_the_service_writes_down_is_what_the_report_reads(tmp_path: Path) -
         drawn, answer, reason = draw(arms, arm, answers, list("abcd"), user)
         reply = Reply(drawn, arm.name, answer, reason)
         body = describe(request, reply, str(number), arms=arms, user=user, session=user)
-        log.store.note(Shown(str(number), json.loads(json.dumps(body)), START + number, user))
+        log.store.note(ShownList(str(number), json.loads(json.dumps(body)), START + number, user))
         log.click(str(number), body["results"][1]["item_id"], number + 5)
         shown[arm.name] += 1
         swapped += drawn.swapped > 0

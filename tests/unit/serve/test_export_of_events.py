@@ -15,7 +15,7 @@ from terminal import call_placings
 from placings.core import BadFile, BadInput
 from placings.logs import join_logs
 from placings.serve.click_counts import ClickCounts
-from placings.serve.event_store import FILE, Event, EventStore, Shown, StoreBusy, connect
+from placings.serve.event_store import FILE, Event, EventStore, ShownList, StoreBusy, connect
 from placings.serve.export import export_log
 from placings.serve.forgetting import compact, forget_user, prune_store
 
@@ -25,7 +25,7 @@ NOW = 1_800_000_000.0
 DAY = 86_400.0
 
 
-def make_shown(number: int, user: str | None = "ann", *, at: float = NOW, **told: Any) -> Shown:
+def make_shown(number: int, user: str | None = "ann", *, at: float = NOW, **told: Any) -> ShownList:
     """A list of four items that the model turned around: the engine's last is shown first."""
     results = [
         {
@@ -40,7 +40,7 @@ def make_shown(number: int, user: str | None = "ann", *, at: float = NOW, **told
         "session_id": f"session-{user}", "arm": "new", "model": "abc", "fallback": None, "swapped": 0,
         "results": results, **told,
     }  # fmt: skip
-    return Shown(f"search-{number}", body, at + number, user)
+    return ShownList(f"search-{number}", body, at + number, user)
 
 
 def make_click(

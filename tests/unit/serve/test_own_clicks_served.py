@@ -15,7 +15,7 @@ from placings.features import FeatureSet, Number
 from placings.logs import OwnClicks, hash_user, join_logs
 from placings.rerank import Reranker, load_reranker
 from placings.serve.click_counts import ClickCounts
-from placings.serve.event_store import Event, EventStore, Shown
+from placings.serve.event_store import Event, EventStore, ShownList
 from placings.serve.export import export_log
 from placings.serve.forgetting import forget_user
 from placings.serve.kept_models import keep_model
@@ -32,7 +32,7 @@ AT = EPOCH + timedelta(seconds=NOW)
 def show(store: EventStore, number: int, session: str | None, days: float = 0.0, **told: Any) -> None:
     """Ann's list of two items, some days ago."""
     body = {"session_id": session, "results": [{"item_id": "a"}, {"item_id": "b"}], **told}
-    store.note(Shown(f"s{number}", body, NOW - days * DAY, "ann"))
+    store.note(ShownList(f"s{number}", body, NOW - days * DAY, "ann"))
 
 
 def click(store: EventStore, number: int, item: str = "a") -> None:

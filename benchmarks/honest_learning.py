@@ -47,6 +47,7 @@ from placings.core import keep_cell
 from placings.logs import estimate_propensity, find_offsets
 from placings.metrics import mrr, ndcg
 from placings.rankers import LightGBMRanker, LinearRanker, Ranker
+from placings.report.figures import start_panels, write_figure
 from placings.rerank import Reranker, learn_debiased, steady_curve
 from placings.simulate import (
     Cascade,
@@ -514,14 +515,9 @@ def _name_log(cell: Mapping[str, Any]) -> str:
 
 def draw_curves(cells: Sequence[Mapping[str, Any]], kind: str, path: Path) -> None:
     """MRR over the number of sessions, one panel for each world, the mean of all seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     worlds = sorted({cell["world"] for cell in cells})
-    figure, panels = plt.subplots(1, len(worlds), figsize=(5 * len(worlds), 3.6), squeeze=False)
-    for panel, world in zip(panels[0], worlds, strict=True):
+    figure, panels = start_panels(1, len(worlds), 5, 3.6)
+    for panel, world in zip(panels, worlds, strict=True):
         mine = [
             cell for cell in cells
             if cell["world"] == world and cell["strength"] == "weak" and cell["clicks"] == "position"
@@ -538,10 +534,11 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], kind: str, path: Path) -> No
             title=f"SIMULATED {world}, {kind}", xlabel="lists in the log", ylabel="MRR on what was wanted"
         )
         panel.set_xscale("log")
-    panels[0][0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+        sizes = [round(np.mean([cell["lists"] for cell in mine if cell["share"] == each])) for each in shares]
+        panel.set_xticks(sizes, [f"{each:,}" for each in sizes])
+        panel.minorticks_off()
+    panels[0].legend()
+    write_figure(figure, path)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -586,8 +583,8 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     (chosen.out / "cells.json").write_text(json.dumps(found, indent=1) + "\n")
     for kind in rankers:
-        draw_curves(found, kind, chosen.out / f"curves_{kind}.png")
-        print(f"wrote {chosen.out / f'curves_{kind}.png'}")
+        draw_curves(found, kind, chosen.out / f"curves_{kind}.svg")
+        print(f"wrote {chosen.out / f'curves_{kind}.svg'}")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ bench: $(STAMP)  ## ratios against the peers that the install brings, measured n
 	$(BIN)/python benchmarks/risk.py
 	$(BIN)/python benchmarks/online_tests.py
 	$(BIN)/python benchmarks/gate_errors.py
+	$(BIN)/python benchmarks/guard_errors.py --quick
 	$(BIN)/python benchmarks/propensity_recovery.py --quick
 	$(BIN)/python benchmarks/interval_coverage.py --quick
 	$(BIN)/python benchmarks/join.py

@@ -15,8 +15,10 @@ search several times and fare alike), and given to the guard beside a large kind
    other four fifths judge, cross-fitted: 16,000 of 20,000. Of a log of 125,000 or more two thirds of
    the fifth judge.
 
-Tables are printed as they come; cells are kept in `--out`, so that a stopped run goes on. Needs numpy and
-scipy (and placings' own metrics); half a minute with --quick, some six minutes of one core without.
+Tables are printed as they come; cells are kept in `--out`, so that a stopped run goes on.
+Half a minute with --quick, some six minutes of one core without.
+
+Needs nothing but the development install; numpy and scipy are enough.
 """
 
 from __future__ import annotations

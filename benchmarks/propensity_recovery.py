@@ -26,8 +26,10 @@ run. A session has 1 to 12 searches, 3.9 on average. The logs:
 3. How often the diagnostic flags logs of a position-based model, and of the others. It takes half of the
    time, so it is asked of every tenth log of part 2, and of fewer logs of the other click models.
 
-Lines are printed as they come; cells are kept in `--out`, so that a stopped run goes on. Needs nothing but
-the development install; numpy, scipy and pandas are enough. Half an hour of one core.
+Lines are printed as they come; cells are kept in `--out`, so that a stopped run goes on.
+Half an hour of one core.
+
+Needs nothing but the development install; numpy, scipy and pandas are enough.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ from placings.core import keep_cell
 from placings.logs import estimate_propensity, find_offsets
 from placings.metrics import mrr, ndcg
 from placings.rankers import LightGBMRanker, LinearRanker, Ranker
-from placings.report.figures import start_panels, write_figure
 from placings.rerank import Reranker, learn_debiased, steady_curve
 from placings.simulate import (
     Cascade,
@@ -515,9 +514,14 @@ def _name_log(cell: Mapping[str, Any]) -> str:
 
 def draw_curves(cells: Sequence[Mapping[str, Any]], kind: str, path: Path) -> None:
     """MRR over the number of sessions, one panel for each world, the mean of all seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
     worlds = sorted({cell["world"] for cell in cells})
-    figure, panels = start_panels(1, len(worlds), 5, 3.6)
-    for panel, world in zip(panels, worlds, strict=True):
+    figure, panels = plt.subplots(1, len(worlds), figsize=(5 * len(worlds), 3.6), squeeze=False)
+    for panel, world in zip(panels[0], worlds, strict=True):
         mine = [
             cell for cell in cells
             if cell["world"] == world and cell["strength"] == "weak" and cell["clicks"] == "position"
@@ -537,8 +541,11 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], kind: str, path: Path) -> No
         sizes = [round(np.mean([cell["lists"] for cell in mine if cell["share"] == each])) for each in shares]
         panel.set_xticks(sizes, [f"{each:,}" for each in sizes])
         panel.minorticks_off()
-    panels[0].legend()
-    write_figure(figure, path)
+    panels[0][0].legend()
+    figure.tight_layout()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text
+        figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
 
 
 def parse_seeds(text: str) -> list[int]:

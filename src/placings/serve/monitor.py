@@ -30,7 +30,6 @@ class Monitor:
 
     def __init__(self, *, dark_share: float = 0.5, clock: Callable[[], float] = monotonic) -> None:
         prometheus = need_library("prometheus_client", "placings serve", "serve", "prometheus-client")
-        _pin_process()
         self.registry = prometheus.CollectorRegistry()
 
         def count(name: str, told: str, *labels: str) -> Any:
@@ -217,22 +216,6 @@ class Monitor:
             if os.environ.get("PROMETHEUS_MULTIPROC_DIR")
             else prometheus_client.generate_latest(self.registry)
         )
-
-
-def _pin_process() -> None:
-    """Let prometheus know the process once: it asks the system before every count whether there was a fork.
-
-    A worker never forks. Where the numbers are not those of several processes nothing is asked.
-    """
-    import os
-
-    from prometheus_client import values
-
-    process = os.getpid()
-    asks = getattr(values.ValueClass, "_multiprocess", False)
-    if asks and getattr(values.ValueClass, "pinned", None) != process:
-        values.ValueClass = values.MultiProcessValue(lambda: process)  # type: ignore[no-untyped-call]
-        values.ValueClass.pinned = process
 
 
 def write_all() -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from placings.data import RankingData
+from placings.features import numeric_features
 from placings.rankers import LightGBMRanker, LinearRanker, MeanRanker, OriginalOrder
 from placings.rerank import calibration, reranker
 from placings.rerank.calibration import learn_apart
@@ -154,3 +156,34 @@ def test_a_re_ranker_gives_its_guard_people_kinds_and_what_clicks_count(
     assert fitted.guard_ is not None
     assert fitted.guard_.judged_by == "propensity"
     assert fitted.guard_.verdicts[0].clusters == people // 2
+
+
+def test_a_kind_that_gains_has_the_models_order_and_one_that_loses_the_engines(
+    tmp_path: Path,
+) -> None:
+    """In short searches people want the cheapest of four, in long ones what the engine has first."""
+    pd = pytest.importorskip("pandas")
+    source = np.random.default_rng(0)
+    rows = []
+    for search in range(450):
+        short, prices = search % 3 > 0, source.random(4)
+        wanted = int(prices.argmin()) if short else 0
+        rows += [
+            {
+                "search_id": f"s{search}", "session_id": f"s{search}", "user_id": f"u{search % 200}",
+                "item_id": str(place), "position": place + 1, "label": float(place == wanted),
+                "query": "lamp" if short else "a lamp for reading", "price": price,
+            }
+            for place, price in enumerate(prices)
+        ]  # fmt: skip
+    features = numeric_features(["price"])
+    fitted = reranker.Reranker(features=features, ranker="ridge").fit(pd.DataFrame(rows))
+    assert fitted.guard_ is not None
+    shares = {each.value: each.weight for each in fitted.guard_.verdicts}
+    assert shares == {"[3, 10]": 1.0, "[11, 20]": 0.0}
+    assert sum(each.searches for each in fitted.guard_.verdicts) == 450  # each judged by a ranker apart
+    fitted.save(tmp_path / "kept")
+    items = [{"item_id": "a", "price": 0.9}, {"item_id": "b", "price": 0.1}]
+    served = reranker.load_reranker(tmp_path / "kept")
+    for query, order in (("lamp", [1, 0]), ("a lamp for reading", [0, 1])):
+        assert served.rerank({"context": {"query": query}, "items": items}).order.tolist() == order

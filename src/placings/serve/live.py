@@ -1,8 +1,13 @@
 """A service at work: pools with a deadline, a circuit breaker, arms, impressions and feedback. No HTTP here.
 
-A request passes two stages, each in a pool of its own with a time limit: the engine finds, the model orders.
-If the model is late or fails, the engine's order is shown, with the reason; if the engine does, there is
-nothing to show and `EngineDown` says so. What is more than the queue holds is turned away at once.
+A request passes two stages, each with a time limit: the engine finds, the model orders. If the model is late
+or fails, the engine's order is shown, with the reason; if the engine does, there is nothing to show and
+`EngineDown` says so. What is more than the queue holds is turned away at once.
+
+An engine on another server is waited for in a pool of its own. One that works in this process (`in_process`)
+is asked in the model's thread, in one go with the model: two threads of one interpreter would only take
+turns, and turns cost more than a search does. If that thread is held by a model that does not end, the pool
+is there.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -59,6 +64,7 @@ UNREADABLE = (
 EXPLAIN_SECONDS = 5.0
 BURST = 10.0  # seconds of feedback's rate that may come at once
 WARM_TEXTS = ("a", "st", "new")
+LOOK = 0.005  # seconds between looks at a search that takes longer than the model's budget
 
 
 class EngineDown(PlacingsError, RuntimeError):
@@ -91,6 +97,25 @@ class Unknown(PlacingsError, LookupError):
 
 class Late(Exception):
     """The time for a request was over before its turn came."""
+
+
+@dataclass
+class OneGo:
+    """A search that is found and ordered in one go: what its thread has so far, for the loop to look at.
+
+    `begun` and `found` are when its turn came and when the engine had answered; `error` is the engine's,
+    `model_error` the model's.
+    """
+
+    start: float
+    begun: float | None = None
+    found: float | None = None
+    ended: float | None = None
+    hits: list[Hit] = field(default_factory=list)
+    request: Request | None = None
+    answers: dict[str, Answer] = field(default_factory=dict)
+    error: Exception | None = None
+    model_error: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +187,8 @@ class LiveService:
         self._explaining = False
         self._running: dict[int, float] = {}  # calls in a pool's thread and when each began
         self._numbers = count()
-        self._ordering_since: float | None = None
+        self._ordering_since: float | None = None  # when the call in the model's thread began
+        self._in_process = bool(getattr(engine, "in_process", False))
         self._expect()
 
     def replace_models(self, models: LiveModels) -> LiveModels:
@@ -226,9 +252,13 @@ class LiveService:
         with self._queued():
             rounded = round_position(_make_context(query), exact=self.settings.exact_positions).context
             focus = None if query.focus is None else (rounded["focus_lat"], rounded["focus_lon"])
-            hits = await self._find(query, focus)
-            asked = Request.of_hits(query.text, hits, focus=focus, **_known(person))
-            reply, request = await self._order(asked, person, query.size)
+            done = await self._find_and_order(query, focus, person) if self._can_go_on() else None
+            if done is None:
+                hits = await self._find(query, focus)
+                asked = Request.of_hits(query.text, hits, focus=focus, **_known(person))
+                reply, request = await self._order(asked, person)
+            else:
+                hits, reply, request = done
         return self._show(request, reply, person, list_hits(hits, reply.order)[: query.size], query.size)
 
     async def rerank(self, request: Request, person: Caller) -> Served:
@@ -239,7 +269,7 @@ class LiveService:
                 Request({**request.context, OPT_OUT: True}, request.items) if person.no_history else request
             )
             rounded = round_position(told, exact=self.settings.exact_positions)
-            reply, asked = await self._order(rounded, person, len(request.items), brought=True)
+            reply, asked = await self._order(rounded, person, brought=True)
         return self._show(asked, reply, person, [], len(request.items))
 
     def _show(self, request: Request, reply: Reply, person: Caller, hits: list[Hit], size: int) -> Served:
@@ -263,14 +293,18 @@ class LiveService:
             )
         return _Queued(self)
 
-    async def _find(self, query: Query, focus: Any) -> list[Hit]:
-        assert self.engine is not None
+    def _check_engine(self) -> None:
+        """Refuse what the engine cannot be asked now."""
         if not self.circuit.allows():
             self.monitor.count_engine("left alone")
             raise EngineDown("the engine has failed and is left alone for a while.", self.circuit.wait or 1.0)
         if self._finding >= self.settings.engine_threads + self.settings.most_waiting:
             self.monitor.count_engine("busy")
             raise EngineDown("all connections to the engine are busy.")
+
+    async def _find(self, query: Query, focus: Any) -> list[Hit]:
+        assert self.engine is not None
+        self._check_engine()
         k = max(query.size, self.settings.depth)
         start = monotonic()
         until = start + self.settings.engine_timeout_ms / 1000
@@ -283,29 +317,142 @@ class LiveService:
         try:
             hits = await asyncio.wait_for(asyncio.shield(task), self.settings.engine_timeout_ms / 1000)
             hits = _keep_hits(hits)
-        except (TimeoutError, Late):
-            raise self._blame_engine(
-                "late", EngineDown(f"the engine took longer than {self.settings.engine_timeout_ms:g} ms.")
-            ) from None
-        except BadInput:
-            self.circuit.succeed()  # it answers; the question was wrong
-            raise
-        except UNREADABLE as error:
-            said = escape_line(str(error).replace(query.text, "…"))[:FIRST_BYTES]
-            LOG.error("the engine answered with nonsense: %s: %s", type(error).__name__, said)
-            raise self._blame_engine(
-                "nonsense", EngineTalksNonsense("the engine answered with something that cannot be read.")
-            ) from None
         except Exception as error:
-            said = escape_line(str(error).replace(query.text, "…"))[:FIRST_BYTES]
-            LOG.warning("engine failed: %s: %s", type(error).__name__, said)
-            raise self._blame_engine("down", EngineDown("the engine does not answer.")) from None
+            raise self._judge_engine(error, query.text) from None
         finally:
             self.monitor.time_stage("engine", monotonic() - start)
             self.monitor.show_circuit(self.circuit.state)
         self.circuit.succeed()
         self.monitor.show_circuit("closed")
         return hits[:k]
+
+    def _judge_engine(self, error: Exception, text: str) -> Exception:
+        """What an engine's error means for who asked, and for the circuit."""
+        if isinstance(error, BadInput):
+            self.circuit.succeed()  # it answers; the question was wrong
+            return error
+        if isinstance(error, TimeoutError | Late):
+            late = EngineDown(f"the engine took longer than {self.settings.engine_timeout_ms:g} ms.")
+            return self._blame_engine("late", late)
+        said = escape_line(str(error).replace(text, "…"))[:FIRST_BYTES]
+        if isinstance(error, UNREADABLE):
+            LOG.error("the engine answered with nonsense: %s: %s", type(error).__name__, said)
+            nonsense = EngineTalksNonsense("the engine answered with something that cannot be read.")
+            return self._blame_engine("nonsense", nonsense)
+        LOG.warning("engine failed: %s: %s", type(error).__name__, said)
+        return self._blame_engine("down", EngineDown("the engine does not answer."))
+
+    def _can_go_on(self) -> bool:
+        """Whether a search may be found and ordered in one go: no call holds the model's thread for long."""
+        return self._in_process and not self._is_held()
+
+    def _is_held(self) -> bool:
+        since = self._ordering_since
+        return since is not None and monotonic() - since > self.settings.budget_ms / 1000
+
+    async def _find_and_order(
+        self, query: Query, focus: Any, person: Caller
+    ) -> tuple[list[Hit], Reply, Request] | None:
+        """What the engine finds and what is shown of it, in one go; None if the thread's turn never came."""
+        self._check_engine()
+        arm = self.settings.arms.choose(person.key)
+        dark = self.settings.fall_back_when_dark and self.monitor.is_dark()
+        go = OneGo(monotonic())
+        task = self._orderers.submit(self._run_in_one_go, go, query, focus, person, arm, not dark)
+        future = asyncio.wrap_future(task)
+        try:
+            came, late = await self._wait_for(go, task, future)
+        finally:
+            if not future.done():
+                future.add_done_callback(_look_away)
+        if not came:
+            return None
+        self.monitor.time_stage("engine", (go.found or monotonic()) - go.start)
+        if go.error is not None or go.found is None or go.request is None:
+            error = self._judge_engine(go.error or TimeoutError(), query.text)
+            self.monitor.show_circuit(self.circuit.state)
+            raise error
+        self.circuit.succeed()
+        self.monitor.show_circuit("closed")
+        reason = self._find_reason(go, arm, late=late, dark=dark)
+        reply = self._draw_reply(arm, go.request, {} if reason else go.answers, reason, person)
+        return go.hits, reply, go.request
+
+    async def _wait_for(
+        self, go: OneGo, task: Future[None], future: asyncio.Future[None]
+    ) -> tuple[bool, bool]:
+        """Wait as long as it is worth it: whether the thread's turn came, and whether the model is late."""
+        budget, patience = self.settings.budget_ms / 1000, self.settings.engine_timeout_ms / 1000
+        done, _ = await asyncio.wait((future,), timeout=min(budget, patience))
+        while not done:
+            now = monotonic()
+            if go.begun is None and task.cancel():
+                return False, False
+            if go.found is not None and now >= self._find_until(go):
+                return True, True
+            if go.found is None and now >= go.start + patience:
+                return True, False
+            done, _ = await asyncio.wait((future,), timeout=LOOK)
+        late = go.found is not None and (go.ended or monotonic()) > self._find_until(go)
+        return True, late  # late all the same: it held the interpreter, so nobody could look at the time
+
+    def _find_until(self, go: OneGo) -> float:
+        """When the model must have answered: what was waited for its thread counts."""
+        assert go.begun is not None
+        assert go.found is not None
+        return go.found + self.settings.budget_ms / 1000 - (go.begun - go.start)
+
+    def _find_reason(self, go: OneGo, arm: Arm, *, late: bool, dark: bool) -> str:
+        """Why the engine's order is shown in place of the model's, counted; empty if the model's is."""
+        assert go.request is not None
+        if not _list_models(arm) or len(go.request.items) < 2:
+            return ""
+        reason = ""
+        if dark:
+            reason = "dark"
+        elif late or isinstance(go.model_error, Late):
+            reason = "budget"
+        elif go.model_error is not None:
+            LOG.warning("model failed: %s", _say_where(go.model_error))
+            reason = "error"
+        if not dark and go.found is not None:
+            self.monitor.time_stage("model", (go.ended or monotonic()) - go.found)
+        if reason:
+            self.monitor.count_fallback(reason)
+        else:
+            self.monitor.count_missing(go.answers, len(go.request.items))
+        if reason in ("", "dark"):
+            self._watch_features(go.request)
+        return reason
+
+    def _run_in_one_go(
+        self, go: OneGo, query: Query, focus: Any, person: Caller, arm: Arm, asks_models: bool
+    ) -> None:
+        """Find, then order; runs in the model's thread and raises nothing."""
+        assert self.engine is not None
+        go.begun = self._ordering_since = monotonic()
+        try:
+            with self._running_call():
+                k = max(query.size, self.settings.depth)
+                found = _keep_hits(self.engine.search(query.text, focus, k, query.layers))
+                go.hits = found[:k]
+                asked = Request.of_hits(query.text, go.hits, focus=focus, **_known(person))
+                go.request = self._add_clicks(_add_time(asked), arm, person)
+        except Exception as error:
+            go.error = error
+            return
+        finally:
+            go.found = monotonic() if go.error is None else None
+            self._ordering_since = None
+        names = _list_models(arm)
+        if len(go.hits) < 2:
+            go.answers = _leave_order(names, go.request)
+        elif asks_models and names:
+            try:
+                go.answers = self._answer_all(names, go.request, self._find_until(go))
+            except Exception as error:
+                go.model_error = error
+        go.ended = monotonic()
 
     def _blame_engine(self, reason: str, error: EngineDown) -> EngineDown:
         self.circuit.fail()
@@ -328,15 +475,20 @@ class LiveService:
             task.exception()  # a late failure was told as a timeout
 
     async def _order(
-        self, request: Request, person: Caller, size: int, *, brought: bool = False
+        self, request: Request, person: Caller, *, brought: bool = False
     ) -> tuple[Reply, Request]:
         """What to show of a request; `brought` are items of the caller's, whose faults are the caller's."""
         arm = self.settings.arms.choose(person.key)
         asked = self._add_clicks(_add_time(request), arm, person)
         answers, reason = await self._ask_models(arm, asked, brought)
-        items = [str(item.get("item_id")) for item in asked.items]
+        return self._draw_reply(arm, asked, answers, reason, person), asked
+
+    def _draw_reply(
+        self, arm: Arm, request: Request, answers: Mapping[str, Answer], reason: str, person: Caller
+    ) -> Reply:
+        items = [str(item.get("item_id")) for item in request.items]
         drawn, chosen, fallback = draw(self.settings.arms, arm, answers, items, person.stretch)
-        return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else ""), asked
+        return Reply(drawn, arm.name, chosen, (reason or fallback) if fallback else "")
 
     def _add_clicks(self, request: Request, arm: Arm, person: Caller) -> Request:
         """The items with the clicks that the arm's model is to see, without those of the session itself."""
@@ -361,16 +513,15 @@ class LiveService:
 
     async def _ask_models(self, arm: Arm, request: Request, brought: bool) -> tuple[dict[str, Answer], str]:
         """The answers of an arm's models, or why there are none."""
-        names = [name for name in arm.shows if name != ENGINE]
+        names = _list_models(arm)
         if not names or len(request.items) < 2:
-            return {name: Answer(tuple(range(len(request.items))), (), None) for name in names}, ""
+            return _leave_order(names, request), ""
         if self.settings.fall_back_when_dark and self.monitor.is_dark():
             self._watch_features(request)
             return self._fall_back("dark")
-        budget = self.settings.budget_ms / 1000
-        since = self._ordering_since
-        if since is not None and monotonic() - since > budget:
+        if self._is_held():
             return self._fall_back("busy")
+        budget = self.settings.budget_ms / 1000
         start = monotonic()
         task = self._orderers.submit(self._answer_all, names, request, start + budget)
         try:
@@ -531,6 +682,22 @@ class _Running:
 
     def __exit__(self, *_: object) -> None:
         self._running.pop(self._number, None)
+
+
+def _list_models(arm: Arm) -> list[str]:
+    """The models that an arm needs."""
+    return [name for name in arm.shows if name != ENGINE]
+
+
+def _leave_order(names: Sequence[str], request: Request) -> dict[str, Answer]:
+    """Answers for a list that needs no order."""
+    return {name: Answer(tuple(range(len(request.items))), (), None) for name in names}
+
+
+def _look_away(future: asyncio.Future[Any]) -> None:
+    """Nobody waits for it any more."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _keep_hits(found: Any) -> list[Hit]:

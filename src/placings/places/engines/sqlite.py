@@ -255,6 +255,8 @@ class SqliteEngine:
     time. The hits are the same.
     """
 
+    in_process = True  # a search is work of this process: no other thread gets anything done meanwhile
+
     def __init__(self, path: str | PathLike[str], *, held: bool = False) -> None:
         self.path = Path(path)
         self._hold = held

@@ -49,6 +49,7 @@ class FakeEngine:
     before: Callable[[], Any] = lambda: None
     found: Any = None
     asked: list[str] = field(default_factory=list)
+    in_process = False  # of the class: tests of both ways set it for all engines
 
     def search(self, text: str, focus: Any = None, k: int = 40, layers: Sequence[str] | None = None) -> Any:
         self.asked.append(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ from placings.serve.circuit import Circuit
 from placings.serve.worker import open_served
 
 SEARCH = "/v1/search?text=geheim"
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["elsewhere", "in this process"])
+def engine_works_where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine may be a server, or work in this process, where it is asked in one go with the model."""
+    monkeypatch.setattr(FakeEngine, "in_process", request.param)
 
 
 def drop() -> None:
@@ -65,6 +72,7 @@ def test_an_engine_that_is_down_is_left_alone_then_tried_once(tmp_path: Path) ->
 def test_nonsense_is_502_and_only_the_log_has_its_first_bytes(
     tmp_path: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
+    engine = replace(engine)  # it is mended below, and this test runs twice
     with serve_here(tmp_path, engine=engine) as live:
         found = ask(live, "GET", SEARCH)
         assert live.store.sync()

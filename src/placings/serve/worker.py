@@ -180,7 +180,7 @@ def _calm_pauses() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(5_000, 50, 20)
     sys.setswitchinterval(0.001)
 
 

@@ -20,11 +20,11 @@ run. A session has 1 to 12 searches, 3.9 on average. The logs:
 
 1. Recovery: each method on each click model: the error of p_k/p_1 at ranks 2 to 10, and whether the
    diagnostic flags the log. One log each; eight of swaps with the clicks that they assume (two of neighbours
-   with the strong engine), two of trust. For people who read from the top the truth is the mean share of lists looked at. Of
-   trust the error is that of alpha, and beside it stands the share of pairs of items, at any ranks, that are
-   in the order of relevance by (c − beta)/alpha, and by clicks c alone. Beside swaps stands how near any
-   unbiased estimate of such a log can come (`find_least_error`), and which share of their clicks the swaps
-   cost people (`find_cost`).
+   with the strong engine), two of trust. For people who read from the top the truth is the mean share of
+   lists looked at. Of trust the error is that of alpha, and beside it stands the share of pairs of items, at
+   any ranks, that are in the order of relevance by (c − beta)/alpha, and by clicks c alone. Beside swaps
+   stands how near any unbiased estimate of such a log can come (`find_least_error`), and which share of
+   their clicks the swaps cost people (`find_cost`).
 2. Coverage of the 95 % intervals of p_k/p_1 under the position-based model at 30, 100 and 1,000 sessions,
    over all ranks that were not refused. Exits 1 where it is below 94 % (with room for chance).
 3. How often the diagnostic flags logs of a position-based model, and of the others. It takes half of the
@@ -158,7 +158,9 @@ def swap(
 ) -> tuple[AnyArray, dict[str, AnyArray]]:
     """Swaps of two items with their probabilities, as `placings.serve` draws and logs them."""
     pairs = list_pairs(reach)
-    chosen = np.where((rng.random(sessions) < rate)[session], rng.integers(1, len(pairs) + 1, len(session)), 0)
+    chosen = np.where(
+        (rng.random(sessions) < rate)[session], rng.integers(1, len(pairs) + 1, len(session)), 0
+    )
     shown, rows = order.copy(), np.flatnonzero(chosen)
     upper, lower = pairs[chosen[rows] - 1].T
     shown[rows, upper], shown[rows, lower] = order[rows, lower], order[rows, upper]
@@ -290,7 +292,7 @@ def find_least_error(world: World, design: str, model: Any, sessions: int) -> An
 
 
 def find_cost(world: World, design: str, model: Any) -> float:
-    """The share of their clicks that swaps cost people, position-based: a pair loses (p_k − p_l)(g_k − g_l)."""
+    """The share of their clicks that swaps cost people: one of k and l loses (p_k − p_l)(g_k − g_l)."""
     rate, reach = SWAPS[design]
     one, other = list_pairs(reach).T
     looks, good = model.examination(DEPTH), find_worth(world, design)
@@ -417,11 +419,7 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
         (*plan, name, min(sessions, 20_000) if plan[0] == "fixed" else sessions, seed)
         for plan in PLANS
         for name in MODELS
-        if (
-            name == "trust"
-            if plan[1] == "trust"
-            else name == "position" or plan[0] in DESIGNS[:4]
-        )
+        if (name == "trust" if plan[1] == "trust" else name == "position" or plan[0] in DESIGNS[:4])
         for seed in range(count_seeds(plan[0], plan[1], name))
     ]
     say(
@@ -471,7 +469,11 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
 
 def count_seeds(design: str, method: str, clicks: str) -> int:
     """How many logs: more of swaps, of the click model that the method assumes."""
-    if design not in SWAPS or design == "swaps 5 %" or clicks != ("trust" if method == "trust" else "position"):
+    if (
+        design not in SWAPS
+        or design == "swaps 5 %"
+        or clicks != ("trust" if method == "trust" else "position")
+    ):
         return 1
     return SEEDS if method == "trust" or design == "swaps strong" else MANY_SEEDS
 

@@ -74,9 +74,7 @@ class CurveFit:
         return found
 
 
-def compare_swaps(
-    shown: Showings, *, only: Bools | None = None, farthest: int | None = None
-) -> Comparisons:
+def compare_swaps(shown: Showings, *, only: Bools | None = None, farthest: int | None = None) -> Comparisons:
     """Showings of lists in which two items might have been swapped, weighted by 1/probability.
 
     A list takes part with the first ranks whose `shown_probability` is below 1: those that could be moved.

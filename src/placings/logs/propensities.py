@@ -49,7 +49,8 @@ REMEDY = (
 )
 NO_FEATURES = {  # numbers that say where an item stood, or how the list was made: no relevance in them
     "engine_position", SHOWN_POSITION, SHOWN_PROBABILITY, SWAPPED, SWAPPED_WITH, SWAP_REACH,
-    "swap_probability", "impressions", "chain_step", "chain_last", "successful", "is_target", "team", "fallback",
+    "swap_probability", "impressions", "chain_step", "chain_last", "successful", "is_target", "team",
+    "fallback",
 }  # fmt: skip
 
 

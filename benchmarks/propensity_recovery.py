@@ -19,8 +19,8 @@ run. A session has 1 to 12 searches, 3.9 on average. The logs:
   curves are wrong by what the features miss and not by chance
 
 1. Recovery: each method on each click model: the error of p_k/p_1 at ranks 2 to 10, and whether the
-   diagnostic flags the log. One log each; eight of swaps with the clicks that they assume (two of neighbours
-   with the strong engine), two of trust. For people who read from the top the truth is the mean share of
+   diagnostic flags the log. One log each; eight of swaps with the clicks that they assume (two with
+   the strong engine), two of trust. For people who read from the top the truth is the mean share of
    lists looked at. Of trust the error is that of alpha, and beside it stands the share of pairs of items, at
    any ranks, that are in the order of relevance by (c − beta)/alpha, and by clicks c alone. Beside swaps
    stands how near any unbiased estimate of such a log can come (`find_least_error`), and which share of
@@ -475,7 +475,7 @@ def count_seeds(design: str, method: str, clicks: str) -> int:
         or clicks != ("trust" if method == "trust" else "position")
     ):
         return 1
-    return SEEDS if method == "trust" or design == "swaps strong" else MANY_SEEDS
+    return SEEDS if method == "trust" or design.endswith("strong") else MANY_SEEDS
 
 
 def _mean_at(errors: list[AnyArray], rank: int) -> float:

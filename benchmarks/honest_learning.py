@@ -62,7 +62,7 @@ MODELS = {"position": PositionBased, "trust": TrustBias, "cascade": Cascade, "db
 RANKERS = ("lightgbm", "linear", "ranksvm")
 METHODS = ("naive", "true", "estimated", "bare", "oracle")
 CARRIED = ("carried naive", "carried estimated")  # places only, whose sessions have several searches
-VERSION = 5  # of the cells
+VERSION = 6  # of the cells
 # lists of which all is known, that the order shown was learned from; the engine's own order needs none
 TEACHER = {("shop", "weak"): 6, ("shop", "strong"): 300, ("places", "weak"): 0, ("places", "strong"): 2000}
 SHARES = (0.0625, 0.125, 0.25, 0.5)  # of the log's sessions, for the curves

@@ -10,17 +10,21 @@ run. A session has 1 to 12 searches, 3.9 on average. The logs:
 - swaps: in half of the sessions each list has two neighbours swapped (`--explore 0.5`, the most that the
   service allows); "swaps strong": the same of an engine that agrees more with relevance, so that fewer clicks
   are far down; "swaps 5 %": in one of twenty sessions (`--explore 0.05`)
+- any swaps: in half of the sessions two of the ten items are swapped, whichever (`--explore-reach 9`); "any
+  swaps strong": the same of the other engine; "any swaps 12 %": in so few sessions that they cost people as
+  many clicks as swaps of neighbours in half of them
 - randomised: the 10 items are shuffled
 - rankers: one of three, dealt by session, which agree with relevance to different degrees
 - fixed: one ranker; features are relevance itself, or relevance with noise; at most 20,000 sessions, as such
   curves are wrong by what the features miss and not by chance
 
 1. Recovery: each method on each click model: the error of p_k/p_1 at ranks 2 to 10, and whether the
-   diagnostic flags the log. One log each; eight of swaps with the clicks that they assume, two of strong
-   swaps and of trust. For people who read from the top the truth is the mean share of lists looked at. Of
-   trust the error is that of alpha, and beside it stands the share of pairs of items, at any ranks, that are
-   in the order of relevance by (c − beta)/alpha, and by clicks c alone. Beside swaps stands how near any
-   unbiased estimate of such a log can come (see `find_least_error`).
+   diagnostic flags the log. One log each; eight of swaps with the clicks that they assume (two with
+   the strong engine), two of trust. For people who read from the top the truth is the mean share of
+   lists looked at. Of trust the error is that of alpha, and beside it stands the share of pairs of items, at
+   any ranks, that are in the order of relevance by (c − beta)/alpha, and by clicks c alone. Beside swaps
+   stands how near any unbiased estimate of such a log can come (`find_least_error`), and which share of
+   their clicks the swaps cost people (`find_cost`).
 2. Coverage of the 95 % intervals of p_k/p_1 under the position-based model at 30, 100 and 1,000 sessions,
    over all ranks that were not refused. Exits 1 where it is below 94 % (with room for chance).
 3. How often the diagnostic flags logs of a position-based model, and of the others. It takes half of the
@@ -65,12 +69,20 @@ MODELS: dict[str, Any] = {
     "cascade": Cascade(patience=0.9, again=0.3),
     "dbn": DynamicBayesian(),
 }
-DESIGNS = ("swaps", "swaps strong", "swaps 5 %", "randomised", "rankers", "fixed")
+SWAPS = {  # the share of sessions with swaps, and how many places apart two swapped items are at most
+    "swaps": (0.5, 1),
+    "swaps strong": (0.5, 1),
+    "swaps 5 %": (0.05, 1),
+    "any swaps": (0.5, 9),
+    "any swaps strong": (0.5, 9),
+    "any swaps 12 %": (0.12, 9),
+}
+DESIGNS = ("swaps", "any swaps", "randomised", "rankers", "fixed")  # with clicks of all models, but fixed
 LEAST = 0.94
 SEEDS, MANY_SEEDS = 2, 8  # logs with swaps, of the click model that a method assumes
 DIAGNOSTIC = "placings.logs.propensities.find_misfit"
 FLAGGED_OF = 10  # the diagnostic is asked of one in so many logs
-VERSION = 1  # of the cells
+VERSION = 2  # of the cells
 
 
 @dataclass(frozen=True)
@@ -107,9 +119,8 @@ def draw_log(world: World, design: str, model: Any, sessions: int, seed: Any) ->
     )
     order = world.orders[arm, query]  # [searches, items]
     columns: dict[str, AnyArray] = {}
-    if design.startswith("swaps"):
-        rate = 0.05 if design.endswith("5 %") else 0.5
-        order, columns = swap(order, rate, session, sessions, rng)
+    if design in SWAPS:
+        order, columns = swap(order, *SWAPS[design], session, sessions, rng)
     elif design == "randomised":
         order = np.take_along_axis(order, np.argsort(rng.random(order.shape), axis=1), axis=1)
     shown = world.relevance[query[:, None], order]
@@ -134,22 +145,33 @@ def draw_log(world: World, design: str, model: Any, sessions: int, seed: Any) ->
 
 def find_engine(design: str) -> int:
     """Which of the rankers answers where only one does: the middle one, or the weakest."""
-    return 1 if design in ("fixed", "swaps strong") else 2
+    return 1 if design == "fixed" or design.endswith("strong") else 2
+
+
+def list_pairs(reach: int) -> AnyArray:
+    """The pairs of places from 0 that may be swapped `[pairs, 2]`, the upper one first."""
+    return np.array([(one, one + away) for away in range(1, reach + 1) for one in range(DEPTH - away)])
 
 
 def swap(
-    order: AnyArray, rate: float, session: AnyArray, sessions: int, rng: np.random.Generator
+    order: AnyArray, rate: float, reach: int, session: AnyArray, sessions: int, rng: np.random.Generator
 ) -> tuple[AnyArray, dict[str, AnyArray]]:
-    """Swaps of neighbours with their probabilities, as `placings.serve` draws and logs them."""
-    pairs = DEPTH - 1
-    chosen = np.where((rng.random(sessions) < rate)[session], rng.integers(1, pairs + 1, len(session)), 0)
+    """Swaps of two items with their probabilities, as `placings.serve` draws and logs them."""
+    pairs = list_pairs(reach)
+    chosen = np.where(
+        (rng.random(sessions) < rate)[session], rng.integers(1, len(pairs) + 1, len(session)), 0
+    )
     shown, rows = order.copy(), np.flatnonzero(chosen)
-    upper = chosen[rows] - 1
-    shown[rows, upper], shown[rows, upper + 1] = order[rows, upper + 1], order[rows, upper]
-    each = rate / pairs
-    chance = np.tile(np.r_[1 - each, np.full(DEPTH - 2, 1 - 2 * each), 1 - each], (len(order), 1))
-    chance[rows, upper] = chance[rows, upper + 1] = each
-    return shown, {"shown_probability": chance.ravel(), "swapped": np.repeat(chosen, DEPTH)}
+    upper, lower = pairs[chosen[rows] - 1].T
+    shown[rows, upper], shown[rows, lower] = order[rows, lower], order[rows, upper]
+    each = rate / len(pairs)
+    chance = np.tile(1.0 - each * np.bincount(pairs.ravel()), (len(order), 1))
+    chance[rows, upper] = chance[rows, lower] = each
+    places = np.where((chosen > 0)[:, None], pairs[chosen - 1] + 1, 0)
+    return shown, {
+        "shown_probability": chance.ravel(), "swapped": np.repeat(places[:, 0], DEPTH),
+        "swapped_with": np.repeat(places[:, 1], DEPTH), "swap_reach": np.full(order.size, reach),
+    }  # fmt: skip
 
 
 def find_truth(world: World, design: str, model: Any) -> AnyArray:
@@ -180,6 +202,9 @@ PLANS = [
     ("swaps", "swaps", {}),
     ("swaps strong", "swaps", {}),
     ("swaps 5 %", "swaps", {}),
+    ("any swaps", "swaps", {}),
+    ("any swaps strong", "swaps", {}),
+    ("any swaps 12 %", "swaps", {}),
     ("swaps", "trust", {}),
     ("rankers", "trust", {}),
     ("randomised", "randomised", {}),
@@ -248,19 +273,37 @@ def judge_trust(curve: pg.PropensityCurve, world: World, model: Any) -> list[flo
 def find_least_error(world: World, design: str, model: Any, sessions: int) -> AnyArray:
     """The least standard error of log(p_k/p_1), ranks 2 to 10, that an unbiased estimate from swaps can have.
 
-    Where nothing is swapped there are many clicks and p_k·g_k is known. What tells p_k from p_{k+1} is then
-    the clicks on items that were moved, of which there are m_k at rank k and m_{k+1} at k + 1 on average:
-    Poisson counts with the means p_k·g_{k+1}·n and p_{k+1}·g_k·n, n swapped lists, whose information on the
-    logarithm of the ratio is m_k + m_{k+1}. Pairs are independent, so that ranks add up on the way down.
+    Where nothing is swapped there are many clicks and p_k·g_k is known. What tells p_k from p_l is then the
+    clicks on items that were moved between k and l: Poisson counts with the means p_k·g_l·n and p_l·g_k·n, n
+    lists with this swap, whose information on log(p_k/p_l) is their sum. Pairs are independent, so that their
+    information adds up to a matrix (a graph's Laplacian), and its inverse is the least variance. Where only
+    neighbours are swapped, variances add up on the way down.
     """
-    rate = 0.05 if design.endswith("5 %") else 0.5
-    order, looks = world.orders[find_engine(design)], model.examination(DEPTH)
-    good = world.popularity @ np.take_along_axis(
-        world.relevance, order, axis=1
-    )  # [ranks], of the items there
+    rate, reach = SWAPS[design]
+    pairs, looks = list_pairs(reach), model.examination(DEPTH)
+    good = find_worth(world, design)
     searches = sessions * float(np.minimum(np.random.default_rng(0).geometric(0.25, 200_000), 12).mean())
-    moved = searches * rate / (DEPTH - 1) * (looks[:-1] * good[1:] + looks[1:] * good[:-1])
-    found: AnyArray = np.sqrt(np.cumsum(1.0 / moved))
+    one, other = pairs.T
+    moved = searches * rate / len(pairs) * (looks[one] * good[other] + looks[other] * good[one])
+    signs = np.eye(DEPTH)[one] - np.eye(DEPTH)[other]  # [pairs, ranks]
+    information = (signs * moved[:, None]).T @ signs
+    found: AnyArray = np.sqrt(np.diag(np.linalg.inv(information[1:, 1:])))
+    return found
+
+
+def find_cost(world: World, design: str, model: Any) -> float:
+    """The share of their clicks that swaps cost people: one of k and l loses (p_k − p_l)(g_k − g_l)."""
+    rate, reach = SWAPS[design]
+    one, other = list_pairs(reach).T
+    looks, good = model.examination(DEPTH), find_worth(world, design)
+    lost = (looks[one] - looks[other]) * (good[one] - good[other])
+    return float(rate * lost.mean() / (looks @ good))
+
+
+def find_worth(world: World, design: str) -> AnyArray:
+    """How relevant the item is that the engine has at each rank, the mean over searches `[ranks]`."""
+    order = world.orders[find_engine(design)]
+    found: AnyArray = world.popularity @ np.take_along_axis(world.relevance, order, axis=1)
     return found
 
 
@@ -268,6 +311,7 @@ def find_least_error(world: World, design: str, model: Any, sessions: int) -> An
 
 COVERED = [
     ("swaps", "swaps"),
+    ("any swaps", "swaps"),
     ("randomised", "randomised"),
     ("rankers", "adjacent"),
     ("rankers", "all-pairs"),
@@ -375,11 +419,7 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
         (*plan, name, min(sessions, 20_000) if plan[0] == "fixed" else sessions, seed)
         for plan in PLANS
         for name in MODELS
-        if (
-            name == "trust"
-            if plan[1] == "trust"
-            else name == "position" or plan[0] in ("swaps", *DESIGNS[3:5])
-        )
+        if (name == "trust" if plan[1] == "trust" else name == "position" or plan[0] in DESIGNS[:4])
         for seed in range(count_seeds(plan[0], plan[1], name))
     ]
     say(
@@ -387,7 +427,7 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
         "logs; trust: of alpha"
     )
     say(
-        f"{'log':14}{'method':12}{'features':10}{'clicks':10}{'logs':>5}{'last':>5}{'mean':>8}{'at 5':>8}"
+        f"{'log':18}{'method':12}{'features':10}{'clicks':10}{'logs':>5}{'last':>5}{'mean':>8}{'at 5':>8}"
         f"{'at 10':>8}{'largest':>9}{'in 95 %':>9}  flagged"
     )
     found: list[dict[str, Any]] = []
@@ -396,7 +436,7 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
         group = [next(told) for _ in same]
         found += group
         first, logs = group[0], [each for each in group if "refused" not in each]
-        head = f"{first['log']:14}{first['method']:12}{first['features']:10}{first['clicks']:10}"
+        head = f"{first['log']:18}{first['method']:12}{first['features']:10}{first['clicks']:10}"
         if not logs:
             say(f"{head}  refused: {first['refused']}")
             continue
@@ -420,17 +460,22 @@ def show_recovery(run: Any, sessions: int, say: Any) -> list[dict[str, Any]]:
             last = [np.log1p(log["errors"][-1]) for log in logs if log["ranks"] == DEPTH]
             typical = np.sqrt(np.mean(np.square(last)))
             say(
-                f"{'':14}largest of each log: {each}; log(p_10/p_1): root of the mean square error "
-                f"{typical:.3f}, the least that can be had {least[-1]:.3f}"
+                f"{'':18}largest of each log: {each}; log(p_10/p_1): root of the mean square error "
+                f"{typical:.3f}, the least that can be had {least[-1]:.3f}; the swaps cost "
+                f"{find_cost(make_world(), first['log'], MODELS['position']):.2%} of the clicks"
             )
     return found
 
 
 def count_seeds(design: str, method: str, clicks: str) -> int:
     """How many logs: more of swaps, of the click model that the method assumes."""
-    if design in ("swaps", "swaps strong") and clicks == ("trust" if method == "trust" else "position"):
-        return MANY_SEEDS if (design, method) == ("swaps", "swaps") else SEEDS
-    return 1
+    if (
+        design not in SWAPS
+        or design == "swaps 5 %"
+        or clicks != ("trust" if method == "trust" else "position")
+    ):
+        return 1
+    return SEEDS if method == "trust" or design.endswith("strong") else MANY_SEEDS
 
 
 def _mean_at(errors: list[AnyArray], rank: int) -> float:
@@ -446,8 +491,11 @@ def draw_figures(folder: str) -> None:
     world, model = make_world(), MODELS["position"]
     truth = model.examination(DEPTH)
     logs = {design: draw_log(world, design, model, 20_000, [0, 11]) for design in DESIGNS}
-    kinds = [("swaps", "swaps"), ("rankers", "all-pairs"), ("randomised", "randomised")]
-    curves = {f"{method}": estimate(logs[design], method) for design, method in kinds}
+    kinds = {
+        "swaps of neighbours": ("swaps", "swaps"), "swaps of any two": ("any swaps", "swaps"),
+        "all-pairs": ("rankers", "all-pairs"), "randomised": ("randomised", "randomised"),
+    }  # fmt: skip
+    curves = {told: estimate(logs[design], method) for told, (design, method) in kinds.items()}
     write_propensity_figure(f"{folder}/propensity_methods.svg", curves, truth=truth)
     named = {"all of relevance": ["exact"], "relevance with noise": ["noisy"]}
     features = {
@@ -479,7 +527,7 @@ def show_coverage(run: Any, runs: int, quick: bool, say: Any) -> tuple[list[dict
     told = run(cover, [task for each in tasks for task in each])
     say("\nintervals of p_k/p_1 that hold the truth, and logs that the diagnostic flags")
     say(
-        f"{'log':14}{'method':12}{'clicks':10}{'sessions':>9}{'runs':>6}{'cover':>8}{'no curve':>10}"
+        f"{'log':18}{'method':12}{'clicks':10}{'sessions':>9}{'runs':>6}{'cover':>8}{'no curve':>10}"
         f"{'refused':>9}{'width':>8}{'flagged':>9}"
     )
     held = True
@@ -490,7 +538,7 @@ def show_coverage(run: Any, runs: int, quick: bool, say: Any) -> tuple[list[dict
         covers = f"{each['coverage']:>8.1%}" if right else f"{'':>8}"
         factor = f"{each['factor']:>8.3g}" if each["factor"] else f"{'-':>8}"
         say(
-            f"{each['log']:14}{each['method']:12}{each['clicks']:10}{each['sessions']:>9,}{each['runs']:>6,}{covers}"
+            f"{each['log']:18}{each['method']:12}{each['clicks']:10}{each['sessions']:>9,}{each['runs']:>6,}{covers}"
             f"{each['none']:>10,}{each['refused']:>9.0%}{factor}{each['flagged']:>9.1%}"
         )
         # ranks of one log hang together: room for chance by the number of logs

@@ -299,12 +299,19 @@ def _say_fit(found: dict[str, Any], reranker: Any) -> list[str]:
 def _say_debias(facts: Mapping[str, Any]) -> str:
     """Which of the two models was taken, and what its propensities rest on."""
     on = facts.get("rests_on", "the log's column propensity")
+    if facts.get("power") == 0.0:
+        return (
+            f"plain clicks were taken: {facts['clicks']:,} are too few to be weighed by their propensity "
+            f"({facts['least_clicks']:,.0f} are needed); propensities rest on {on}"
+        )
     both = f"{facts['difference']:+.4f} ± {facts['standard_error']:.4f} in {facts['metric']}"
     verdict = {
         "weighted": "clicks were weighed by their propensity: not shown to be worse than plain clicks",
         "naive": "plain clicks were taken: weighing them by their propensity was shown to be worse",
     }[facts["chosen"]]
-    return f"{verdict} ({both} over {facts['lists']:,} lists); propensities rest on {on}"
+    part = facts.get("power", 1.0)
+    some = "" if part == 1.0 else f"; clicks are few, so weights were raised to the power {part:.2f}"
+    return f"{verdict} ({both} over {facts['lists']:,} lists{some}); propensities rest on {on}"
 
 
 def _as_plain(fields: Any) -> dict[str, Any]:

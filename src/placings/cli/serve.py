@@ -70,9 +70,13 @@ def start_service(
         str, typer.Option(help="What the arms are for; another name deals people anew.")
     ] = "first",
     explore: Annotated[
-        float, typer.Option(min=0.0, max=0.5, help="Share of sessions with a swap of neighbours.")
+        float, typer.Option(min=0.0, max=0.5, help="Share of sessions in which two items are swapped.")
     ] = 0.0,
     explore_depth: Annotated[int, typer.Option(min=2, help="Swaps are within the first so many.")] = 10,
+    explore_reach: Annotated[
+        int,
+        typer.Option(min=1, help="Swapped items are at most so many places apart; 1 swaps neighbours only."),
+    ] = 1,
     exact_positions: Annotated[
         bool, typer.Option("--exact-positions", help="Do not round people's coordinates to 0.01°.")
     ] = False,
@@ -153,7 +157,7 @@ def start_service(
         hosts=tuple(allow_host or ()),
         origins=tuple(allow_origin or ()),
         models=_read_models(with_model or []),
-        arms=_read_arms(arm or [], Exploration(explore, explore_depth), experiment),
+        arms=_read_arms(arm or [], Exploration(explore, explore_depth, explore_reach), experiment),
         keep_days=keep_days,
         proxies=tuple(proxy or ()),
         feedback_rate=feedback_rate,

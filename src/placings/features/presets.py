@@ -22,7 +22,8 @@ RESERVED = {
     LIST, "session_id", "user_id", "item_id", "item", "time", "query", "focus_lat", "focus_lon", "position",
     "score", "label", "is_target", "kind", "arrival", "first_seen", "propensity", "action", "click",
     "clicked", "clicks", "cart", "purchase", "purchased", "grade", "target_id",
-    "arm", "model", "fallback", "swapped", "team", "engine_position", "shown_position", "shown_probability",
+    "arm", "model", "fallback", "swapped", "swapped_with", "swap_reach", "team", "engine_position",
+    "shown_position", "shown_probability",
     "chain_id", "chain_step", "chain_last", "successful", "outcome", "impressions", OWN, OPT_OUT, *CONTEXT,
 }  # fmt: skip
 TEXTS = ("name", "title")

@@ -68,6 +68,7 @@ from .schema import SEARCH_ID as SEARCH_ID
 from .schema import SESSION_ID as SESSION_ID
 from .schema import check_actions as check_actions
 from .schema import check_searches as check_searches
+from .showings import read_swaps as read_swaps
 from .trust_fits import AffineTrust as AffineTrust
 from .ubi import ACTIONS as ACTIONS
 from .ubi import parse_event as parse_event

@@ -155,7 +155,7 @@ def find_misfit(shown: Showings, method: str, curve: PropensityCurve) -> Misfit:
     rates = rate_items(shown, looks)
     swaps = method == "swaps" or (method == "trust" and shown.base is not None)
     if swaps:
-        comparisons = compare_swaps(shown)
+        comparisons = compare_swaps(shown, only=shown.clicked)
         restrict = partial(_keep, comparisons)
         own, beside = rates[comparisons.row], _rate_neighbours(shown, comparisons, rates)
         splits = [

@@ -4,7 +4,7 @@ Under the position-based model a showing of item i at rank k is clicked with pro
 the same items stood at k and at k′ for reasons that have nothing to do with g, weighted clicks A at k and B
 at k′ have `E[A] / E[B] = p_k / p_k′`. Where the weights come from is the design of the log:
 
-- a swap of neighbours with a known probability: each click counts 1/probability;
+- a swap of two items with a known probability: each click counts 1/probability;
 - different rankers: of an item shown n times at k and n′ times at k′, a click at k counts n′/(n + n′) and one
   at k′ counts n/(n + n′), the weights of Mantel and Haenszel, so that both sides curvature the same items.
 
@@ -74,33 +74,44 @@ class CurveFit:
         return found
 
 
-def compare_swaps(shown: Showings) -> Comparisons:
-    """Showings of lists in which two neighbours might have been swapped, weighted by 1/probability.
+def compare_swaps(shown: Showings, *, only: Bools | None = None, farthest: int | None = None) -> Comparisons:
+    """Showings of lists in which two items might have been swapped, weighted by 1/probability.
 
     A list takes part with the first ranks whose `shown_probability` is below 1: those that could be moved.
-    An item whose own rank is b was shown at b, b − 1 or b + 1.
+    An item whose own rank is b was shown at b, or at another rank within its list's reach. Each such pair of
+    ranks is a comparison of its own; `farthest` leaves out those further apart. `only` are the rows that get
+    a vote, such as those with a click; all are counted.
     """
-    if shown.chance is None or shown.base is None:
+    if shown.chance is None or shown.base is None or shown.reach is None:
         raise AssertionError("the log has no swaps")
     movable = shown.chance < 1.0  # NaN is not
     last = np.zeros(shown.n_searches, dtype=np.int64)
     np.maximum.at(last, shown.search[movable], shown.rank[movable])
     sized = sum_by(shown.search, movable, shown.n_searches).astype(np.int64)
     whole = (sized == last)[shown.search]  # no rank of the explored part is missing
-    parts = []
-    for step in (-1, 1):  # the pair of ranks b and b + step
-        other = shown.base + step
-        fits = movable & whole & (other >= 1) & (np.maximum(shown.base, other) <= last[shown.search])
-        fits &= (shown.rank == shown.base) | (shown.rank == other)
-        row = np.flatnonzero(fits)
-        moved = (shown.rank != shown.base)[row]
-        here, there = shown.rank[row], np.where(moved, shown.base[row], other[row])
-        parts.append((row, here, there, moved.astype(np.int64)))
-    row, here, there, kind = (np.concatenate(each) for each in zip(*parts, strict=True))
-    found = _gather(row, here, there, kind, 1.0 / shown.chance[row])
-    moved_cells = np.zeros(len(found.here), dtype=np.bool_)
-    moved_cells[found.cell] = kind == 1
-    return replace(found, tells=moved_cells)
+    usable = np.flatnonzero(movable & whole)
+    rank, base, chance = shown.rank[usable], shown.base[usable], shown.chance[usable]
+    reach, end = shown.reach[usable], last[shown.search[usable]]
+    width = int(max(rank.max(initial=0), end.max(initial=0))) + 1
+    voting = np.ones(len(usable), dtype=np.bool_) if only is None else only[usable]
+    most = min(int(reach.max(initial=0)), width, farthest or width)
+    weighed, squares, parts = np.zeros(2 * width**2), np.zeros(2 * width**2), []
+    for step in (*range(-most, 0), *range(1, most + 1)):  # the pair of ranks b and b + step
+        other = base + step
+        fits = (other >= 1) & (other <= end) & (base <= end) & (abs(step) <= reach)
+        row = np.flatnonzero(fits & ((rank == base) | (rank == other)))
+        moved = (rank != base)[row]
+        there = np.where(moved, base[row], other[row])
+        key = (moved * width + rank[row]) * width + there
+        weighed += sum_by(key, 1.0 / chance[row], len(weighed))
+        squares += sum_by(key, chance[row] ** -2.0, len(weighed))
+        parts.append((usable[row][voting[row]], key[voting[row]]))
+    row, key = (np.concatenate(each) for each in zip(*parts, strict=True))
+    cells = np.flatnonzero(weighed)
+    return Comparisons(
+        row, np.searchsorted(cells, key), 1.0 / shown.chance[row], cells // width % width, cells % width,
+        plain=squares[cells] / weighed[cells], tells=cells >= width**2,
+    )  # fmt: skip
 
 
 def compare_rankers(same: Ints, rank: Ints, *, adjacent: bool, only: Bools | None = None) -> Comparisons:
@@ -141,7 +152,7 @@ def fit_curve(comparisons: Comparisons, shown: Showings) -> CurveFit:
     width = int(max(here.max(initial=1), there.max(initial=1))) + 1
     pair = number_together([np.minimum(here, there) * width + np.maximum(here, there)])
     tied = sum_by(pair, totals * comparisons.tells)[pair] > 0.0
-    kept_ranks = _find_connected(here, there, tied)
+    kept_ranks = find_connected(here, there, tied)
     refused = tuple(int(rank) for rank in np.setdiff1d(np.unique(shown.rank), kept_ranks))
     place = np.full(width, -1)
     place[kept_ranks] = np.arange(len(kept_ranks))
@@ -156,7 +167,7 @@ def fit_curve(comparisons: Comparisons, shown: Showings) -> CurveFit:
     logs, curvature, slope = _climb(signs, pair, np.where(used, totals + added, 0.0))
     clusters, line = np.unique(cluster, return_inverse=True)
     scores = _sum_scores(line, len(clusters), cell, weight, slope[:, None] * signs)
-    inverse = _invert(curvature)
+    inverse = invert(curvature)
     pushed = slope[:, None] * signs @ inverse
     extra = (pushed * np.where(used, added * units, 0.0)[:, None]).T @ pushed
     return CurveFit(kept_ranks, logs, scores @ inverse, extra, clusters, refused)
@@ -206,7 +217,7 @@ def _size_units(
     return found
 
 
-def _find_connected(here: Ints, there: Ints, edges: Bools) -> Ints:
+def find_connected(here: Ints, there: Ints, edges: Bools) -> Ints:
     """The ranks that are tied to rank 1, itself included."""
     found = {1}
     pairs = {(int(a), int(b)) for a, b in zip(here[edges], there[edges], strict=True)}
@@ -244,7 +255,7 @@ def _climb(signs: Floats, pair: Ints, totals: Floats) -> tuple[Floats, Floats, F
         # each pair has cells in both directions: half of it in each
         bend = 0.5 * of_pair * slope * (1.0 - slope) / _count_directions(pair)
         curvature = (signs * bend[:, None]).T @ signs
-        step = _invert(curvature) @ score
+        step = invert(curvature) @ score
         largest = float(np.abs(step).max())
         logs = logs + step * min(1.0, 2.0 / max(largest, 1e-300))  # far steps overshoot
         if largest < STILL:
@@ -257,7 +268,7 @@ def _count_directions(pair: Ints) -> Floats:
     return sum_by(pair, np.ones(len(pair)))[pair] / 2.0
 
 
-def _invert(curvature: Floats) -> Floats:
+def invert(curvature: Floats) -> Floats:
     """The inverse with rank 1 held still: its line and column are 0."""
     found = np.zeros_like(curvature)
     found[1:, 1:] = np.linalg.inv(curvature[1:, 1:] + 1e-12 * np.eye(len(curvature) - 1))

@@ -28,12 +28,15 @@ from placings.logs.showings import (
     DEEPEST,
     SHOWN_POSITION,
     SHOWN_PROBABILITY,
+    SWAP_REACH,
     SWAPPED,
+    SWAPPED_WITH,
     Showings,
     rate_items,
     read_showings,
     sum_by,
 )
+from placings.logs.swap_fits import find_movable, fit_swaps
 from placings.logs.trust_fits import fit_trust
 
 if TYPE_CHECKING:
@@ -45,8 +48,9 @@ REMEDY = (
     "0.05 does both."
 )
 NO_FEATURES = {  # numbers that say where an item stood, or how the list was made: no relevance in them
-    "engine_position", SHOWN_POSITION, SHOWN_PROBABILITY, SWAPPED, "swap_probability", "impressions",
-    "chain_step", "chain_last", "successful", "is_target", "team", "fallback",
+    "engine_position", SHOWN_POSITION, SHOWN_PROBABILITY, SWAPPED, SWAPPED_WITH, SWAP_REACH,
+    "swap_probability", "impressions", "chain_step", "chain_last", "successful", "is_target", "team",
+    "fallback",
 }  # fmt: skip
 
 
@@ -79,8 +83,9 @@ def estimate_propensity(
     Under the position-based model an item is clicked with the probability that its rank is looked at times
     the item's own. A log of one fixed order cannot tell the two apart. What can:
 
-    - "swaps": neighbours were swapped at random, with `shown_probability` and `swapped` in the log, as
-      `placings serve --explore` writes them. Clicks are weighted by 1/probability. Rests on randomisation.
+    - "swaps": two items were swapped at random, neighbours or (`swapped_with`, `swap_reach`) further apart,
+      with `shown_probability` and `swapped` in the log, as `placings serve --explore` writes them: where
+      clicked items stood, against where they might have stood. Rests on randomisation.
     - "randomised": the first `depth` of each list were shuffled; only you know that. Clicks by rank.
     - "adjacent", "all-pairs": the same search and item stood at two ranks because two rankers answered
       (`arm`, `model`). Right if which ranker answered did not depend on the search. `by` are the columns that
@@ -210,15 +215,21 @@ def _estimate_swaps(shown: Showings, asked: _Asked) -> PropensityCurve:
         ]
         what = f"has no column {' and no '.join(lacking)}" if lacking else "holds no swapped list"
         raise BadInput(f"method 'swaps' needs lists with swapped neighbours. The log {what}. {REMEDY}")
-    comparisons = compare_swaps(shown)
     moved = shown.rank != shown.base
     lists, swapped = shown.n_searches, len(np.unique(shown.search[moved]))
-    fit = _need_ratios(fit_curve(comparisons, shown), "no swap has a click")
+    fit = _need_ratios(fit_swaps(shown), "no swap has a click")
     says = (
-        f"{_say_span(fit.ranks)} carried by randomisation: in {swapped:,} of {lists:,} searches two "
-        f"neighbours were swapped, with a known probability."
+        f"{_say_span(fit.ranks)} carried by randomisation: in {swapped:,} of {lists:,} searches "
+        f"{_say_pair(shown)} were swapped, with a known probability."
     )
-    return _make_curve(shown, asked, fit, "swaps", RANDOMISATION, says, comparisons)
+    curve = _make_curve(shown, asked, fit, "swaps", RANDOMISATION, says, None)
+    return replace(curve, clicks=int(shown.clicked[find_movable(shown).row].sum()))
+
+
+def _say_pair(shown: Showings) -> str:
+    moved = shown.rank != shown.base
+    far = 1 if shown.reach is None else int(shown.reach[moved].max(initial=1))
+    return "two neighbours" if far == 1 else f"two items, at most {far} places apart,"
 
 
 def _estimate_randomised(shown: Showings, asked: _Asked) -> PropensityCurve:
@@ -310,7 +321,7 @@ def _estimate_all_pairs(shown: Showings, asked: _Asked) -> PropensityCurve:
 
 def _estimate_trust(shown: Showings, asked: _Asked) -> PropensityCurve:
     if _has_swaps(shown):
-        comparisons, rests_on = compare_swaps(shown), RANDOMISATION
+        comparisons, rests_on = compare_swaps(shown, farthest=1), RANDOMISATION
         carried = "carried by randomisation: neighbours were swapped with a known probability"
     else:
         comparisons, rests_on = _compare_or_refuse(shown, "trust", adjacent=True), MODEL

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN_POSITION, SHOWN_PROBABILITY, SWAPPED = "shown_position", "shown_probability", "swapped"
+SWAPPED_WITH, SWAP_REACH = "swapped_with", "swap_reach"  # without them swaps are of neighbours
 RANKERS = ("arm", "model")  # columns that say which ranker answered
 DEEPEST = 50  # ranks that are looked at unless `depth` says otherwise
 
@@ -26,8 +27,9 @@ class Showings:
 
     `rank` is where people saw the item, from 1; `same` numbers what was searched together with the item (the
     same search and item have the same number); `cluster` who searched, whose rows are no independent draws.
-    `chance` is `shown_probability` and `base` the rank before a swap, where the log has them. `rankers` are
-    the values of `arm` or `model`. `source` are the rows of the log that these are.
+    `chance` is `shown_probability` and `base` the rank before a swap, where the log has them, and `reach` how
+    many ranks apart two swapped items could be at most. `rankers` are the values of `arm` or `model`.
+    `source` are the rows of the log that these are.
     """
 
     rank: Ints
@@ -38,6 +40,7 @@ class Showings:
     source: Ints
     chance: Floats | None
     base: Ints | None
+    reach: Ints | None
     rankers: tuple[str, ...]  # names, empty if no column says which ranker answered
     ranker_column: str
     unit: str  # what a cluster is
@@ -58,7 +61,7 @@ class Showings:
 def read_showings(log: ClickLog, by: Sequence[str], depth: int | None) -> Showings:
     """The showings of a log; rows without a search or a rank are left out, and so are deeper ones."""
     wanted = [SEARCH_ID, ITEM_ID, POSITION, SHOWN_POSITION, LABEL, USER_ID, SESSION_ID, SHOWN_PROBABILITY]
-    rows = log.take([*wanted, SWAPPED, *RANKERS, *by])
+    rows = log.take([*wanted, SWAPPED, SWAPPED_WITH, SWAP_REACH, *RANKERS, *by])
     place = SHOWN_POSITION if SHOWN_POSITION in rows else POSITION
     if place not in rows:
         raise BadInput(f"the log must say where each item was shown, in a column {POSITION}. Got none.")
@@ -73,7 +76,7 @@ def read_showings(log: ClickLog, by: Sequence[str], depth: int | None) -> Showin
     known = tuple(name for name in by if name in rows)
     unit, cluster = _name_clusters(kept, search)
     ranker_column, rankers = _find_rankers(kept)
-    chance, base = _find_bases(kept, rank[source].astype(np.int64), search)
+    chance, base, reach = _find_bases(kept, rank[source].astype(np.int64))
     return Showings(
         rank=rank[source].astype(np.int64),
         clicked=kept[LABEL].to_numpy(dtype=np.float64, na_value=np.nan) > 0.0,
@@ -83,6 +86,7 @@ def read_showings(log: ClickLog, by: Sequence[str], depth: int | None) -> Showin
         source=source,
         chance=chance,
         base=base,
+        reach=reach,
         rankers=rankers,
         ranker_column=ranker_column,
         unit=unit,
@@ -128,20 +132,40 @@ def _find_rankers(rows: pd.DataFrame) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _find_bases(rows: pd.DataFrame, rank: Ints, search: Ints) -> tuple[Floats | None, Ints | None]:
-    """`shown_probability`, NaN where it says nothing, and the rank that each item had before the swap."""
+def _find_bases(rows: pd.DataFrame, rank: Ints) -> tuple[Floats | None, Ints | None, Ints | None]:
+    """`shown_probability`, NaN where it says nothing, each item's rank before the swap, and the reach."""
     if SHOWN_PROBABILITY not in rows or not rows[SHOWN_PROBABILITY].notna().any():
-        return None, None
+        return None, None, None
     chance = rows[SHOWN_PROBABILITY].to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.flatnonzero(~np.isnan(chance) & ~((chance > 0.0) & (chance <= 1.0)))
     if len(wrong):
         raise BadInput(f"{SHOWN_PROBABILITY} must be above 0 and at most 1. Got {float(chance[wrong[0]])!r}.")
     if SWAPPED not in rows:
-        return chance, None
+        return chance, None, None
+    upper, lower, reach = read_swaps(rows)
+    base: Ints = np.where(rank == upper, lower, np.where((rank == lower) & (upper > 0), upper, rank))
+    far = np.flatnonzero((upper > 0) & ((lower <= upper) | (lower - upper > reach)))
+    if len(far):
+        raise BadInput(
+            f"{SWAPPED_WITH} must be from 1 to {SWAP_REACH} places below {SWAPPED}. Got "
+            f"{int(lower[far[0]])} with {int(upper[far[0]])} and a reach of {int(reach[far[0]])}."
+        )
+    return chance, base, reach
+
+
+def read_swaps(rows: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+    """The ranks of the upper and the lower item of a swapped pair, 0 if none, and the reach, `[rows]` each.
+
+    Logs without `swapped_with` and `swap_reach` are of swapped neighbours.
+    """
     upper = rows[SWAPPED].to_numpy(dtype=np.float64, na_value=0.0)
-    down, up = rank == upper, (rank == upper + 1) & (upper > 0)
-    base: Ints = np.where(down, rank + 1, np.where(up, rank - 1, rank))
-    return chance, base
+    found = [upper, np.where(upper > 0, upper + 1, 0.0), np.ones(len(rows))]
+    for place, name in ((1, SWAPPED_WITH), (2, SWAP_REACH)):
+        if name in rows:
+            told = rows[name].to_numpy(dtype=np.float64, na_value=0.0)
+            found[place] = np.where(told > 0, told, found[place])
+    upper_ranks, lower_ranks, reach = (each.astype(np.int64) for each in found)
+    return upper_ranks, lower_ranks, reach
 
 
 def sum_by(codes: Ints, values: Any, count: int | None = None) -> Floats:

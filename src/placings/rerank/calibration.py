@@ -10,7 +10,7 @@ from placings.core import Bools, Floats, Ints
 from placings.data import RankingData, find_clusters
 from placings.rankers import LinearRanker, MeanRanker, OriginalOrder, Ranker
 
-LARGE = 25_000  # held-out lists, from which on they are enough to judge by
+LARGE = 40_000  # held-out lists, from which on two thirds of them are enough to judge by
 FOLDS = 3
 
 Learn = Callable[[RankingData, RankingData], Ranker]
@@ -26,10 +26,11 @@ def learn_apart(
     `heeds=False` no held-out list changes what is learned (`heeds_valid`), so all of them judge. People (or
     sessions, or lists) are dealt out at random, all lists of one together:
 
-    - of fewer than 25,000 held-out lists, `train` is dealt into three parts. Each part is scored by a ranker
-      that learned from the other two and was stopped by `held`: three fits beside that of the ranker itself.
-      They saw less than it did, so what they gain stands for less than it gains;
-    - of 25,000 or more, a third stops the training and the others judge: one fit.
+    - of fewer than 40,000 held-out lists, `train` is dealt into three parts. Each part is scored by a ranker
+      that learned from the other two and was stopped by `held`, and `held` by one that learned from two parts
+      and was stopped by the third: four fits beside that of the ranker itself, and every list judges. They
+      saw less than it did, so what they gain stands for less than it gains;
+    - of 40,000 or more, a third stops the training and the others judge: one fit.
 
     Where all lists are of one person there is nothing to deal out, and their scores are NaN.
     """
@@ -42,12 +43,17 @@ def learn_apart(
         return ranker, scores
     ranker = learn(train, held)
     parts = _deal_out(train, FOLDS, random_state)
-    for part in range(FOLDS) if len(np.unique(parts)) > 1 else ():
+    several = len(np.unique(parts)) > 1
+    for part in range(FOLDS) if several else ():
         inside = parts == part
         if inside.any():
             _score_lists(learn(train[np.flatnonzero(~inside)], held), train, inside, scores[: train.n_rows])
     if not heeds:
         scores[train.n_rows :] = ranker.predict(held)
+    elif several:
+        first = parts == 0
+        stranger = learn(train[np.flatnonzero(~first)], train[np.flatnonzero(first)])
+        scores[train.n_rows :] = stranger.predict(held)
     return ranker, scores
 
 

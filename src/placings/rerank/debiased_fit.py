@@ -29,6 +29,7 @@ LEAST = 20  # clicks a group of positions has at least; groups with fewer are jo
 CLIP = 10.0  # as in `weigh_clicks`: no click stands for more than this many
 DEPTH = 10  # ranks that the two models are compared on
 SURE = 1.645  # standard errors: the one-sided test at 5 %
+WORTH = 300.0  # clicks of equal weight that weighed clicks must be worth, see `draw_to_plain`
 WEIGHTED, NAIVE = "weighted", "naive"
 
 
@@ -179,6 +180,40 @@ def weigh_carried(looks: Floats, position: Floats, label: Floats, carried: Bools
     return np.asarray(found / found.max())
 
 
+def draw_to_plain(propensity: Floats, label: Floats, worth: float = WORTH) -> tuple[Floats, float]:
+    """Propensities drawn to 1 as far as the clicks are too few to be weighed by them, and their power.
+
+    Weights w leave n clicks worth `(Σ w)² / Σ w²` clicks of equal weight: of 100 clicks that weigh up to 10
+    perhaps 40, from which less is learned than from the 100 as they are. So the weights are `min(1/p, 10)^a`
+    with the largest power a from 0 to 1 that leaves the clicks worth `worth`. With fewer clicks than that a
+    is 0, which is plain clicks; of a long log a is 1, and its propensities are returned as they are.
+
+    >>> label = np.ones(400)
+    >>> few, power = draw_to_plain(np.tile([1.0, 0.1], 200), label)  # weights 1 and 10: worth 240 of 400
+    >>> round(power, 3), round(float((1 / few).sum() ** 2 / (1 / few**2).sum()))
+    (0.572, 300)
+    >>> draw_to_plain(np.full(100, 0.1), np.ones(100))[1], draw_to_plain(np.full(300, 0.1), np.ones(300))[1]
+    (0.0, 1.0)
+
+    Kong, A note on importance sampling using standardized weights, 1992 (what weighed draws are worth).
+    """
+    logs = np.log(np.minimum(1.0 / propensity[label > 0.0], CLIP))
+
+    def count(power: float) -> float:
+        weights = np.exp(power * logs)
+        return float(weights.sum() ** 2 / np.square(weights).sum())
+
+    if len(logs) < worth:
+        return np.ones_like(propensity), 0.0
+    if count(1.0) >= worth:
+        return propensity, 1.0
+    low, high = 0.0, 1.0  # what weights are worth falls as the power rises
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if count(middle) >= worth else (low, middle)
+    return np.maximum(propensity, 1.0 / CLIP) ** low, low
+
+
 def find_propensities(rows: pd.DataFrame, source: PropensitySource | None, carried: Bools) -> Floats | None:
     """The propensity of each row's label `[rows]`: `weigh_carried` of `find_looks`; None without a source."""
     if source is None:
@@ -208,12 +243,13 @@ def learn_debiased(
     """Learn from clicks weighed by their propensity, unless plain clicks are shown to give the better model.
 
     `make(True)` gives a ranker for weighed clicks, `make(False)` one for plain ones; `train` and `valid` must
-    have a propensity. Both are fitted, unless `naive` is one of plain clicks already. The weighed one is
-    taken, unless it is shown to be worse on the validation lists: with `d` the difference of
-    `Σ_clicks min(1/p, 10) / log2(1 + rank)` over the first ten ranks, list by list, and lists of one session
-    taken together, if `mean(d) + 1.645 · se(d) < 0`. That is a test of models, not of propensities: where
-    these are wrong, so is the test. Lists without a click say nothing. `facts` has the verdict, the
-    difference with its standard error, and what the weights did.
+    have a propensity. Both are fitted, unless `naive` is one of plain clicks already. Where the clicks of
+    `train` are few its propensities are drawn to 1 (`draw_to_plain`); where they become 1 plain clicks are
+    taken, and there is one fit. Else the weighed one is taken, unless it is shown to be worse on the
+    validation lists: with `d` the difference of `Σ_clicks min(1/p, 10) / log2(1 + rank)` over the first ten
+    ranks, list by list, and lists of one session taken together, if `mean(d) + 1.645 · se(d) < 0`. That is a
+    test of models, not of propensities: where these are wrong, so is the test. Lists without a click say
+    nothing. `facts` has the verdict, the difference with its standard error, and what the weights did.
 
     Joachims, Swaminathan and Schnabel, Unbiased learning-to-rank with biased feedback, WSDM 2017.
     """
@@ -222,14 +258,20 @@ def learn_debiased(
             raise BadInput(
                 f"{name} must have a propensity for each row. Got none. See pg.estimate_propensity."
             )
-    weighted = make(True).fit(train, valid=valid)
+    assert train.propensity is not None
+    drawn, power = draw_to_plain(np.asarray(train.propensity, dtype=np.float64), train.y, WORTH)
     if naive is None:
         naive = make(False).fit(train.replace(propensity=None), valid=valid)
+    if power == 0.0:
+        clicks = int((train.y > 0.0).sum())
+        told = {"power": 0.0, "least_clicks": WORTH, "clicks": clicks, "effective_clicks": float(clicks)}
+        return DebiasedFit(naive, naive, naive, {"chosen": NAIVE, **told})
+    weighted = make(True).fit(train if power == 1.0 else train.replace(propensity=drawn), valid=valid)
     mean, error, lists = _compare(weighted.predict(valid), naive.predict(valid), valid)
     worse = lists > 1 and mean + SURE * error < 0.0
     facts = {
         "chosen": NAIVE if worse else WEIGHTED, "difference": mean, "standard_error": error, "lists": lists,
-        "metric": f"dcg@{DEPTH}:ips", **weighted.training_.get("propensity", {}),
+        "metric": f"dcg@{DEPTH}:ips", "power": power, **weighted.training_.get("propensity", {}),
     }  # fmt: skip
     return DebiasedFit(naive if worse else weighted, weighted, naive, facts)
 

@@ -20,7 +20,7 @@ from placings.core import (
     need_library,
     number_clusters,
 )
-from placings.logs import PAST, PROPENSITY, ClickLog, add_past_clicks, look_up_clicks
+from placings.logs import PAST, PROPENSITY, ClickLog, add_past_clicks, look_up_clicks, read_swaps
 from placings.rerank.reranker import Reranker, see_as_model
 from placings.rerank.search_kinds import describe_searches
 
@@ -239,31 +239,38 @@ def _read_probability(frame: pd.DataFrame, name: str) -> Floats | None:
 def _find_list_probability(
     frame: pd.DataFrame, first: pd.DataFrame, probability: Floats | None, shown: Floats, offsets: Ints
 ) -> Floats | None:
-    """The probability of each whole list: as the log says it, or by the swaps of neighbours.
+    """The probability of each whole list: as the log says it, or by the swaps.
 
-    Of n pairs each is swapped with probability e; the first item of a list without a swap has 1 − e.
+    Of n pairs each is swapped with probability e, and a list without a swap has 1 − n·e.
     """
     if (told := _read_probability(frame, LIST_PROBABILITY)) is not None:
         return told[offsets[:-1]]
     if probability is None or SWAPPED not in frame:
         return None
-    each, pairs = _find_swaps(first, probability, offsets)
+    each, depth, reach = _find_swaps(first, probability, offsets)
     swapped = first[SWAPPED].fillna(0).to_numpy(dtype=np.float64) > 0
+    pairs = reach * depth - reach * (reach + 1.0) / 2.0
     return np.where(swapped, each, 1.0 - pairs * each)
 
 
-def _find_swaps(first: pd.DataFrame, probability: Floats, offsets: Ints) -> tuple[Floats, Floats]:
-    """The probability of each swap of a list, and how many pairs could be swapped; NaN where not known."""
+def _find_swaps(first: pd.DataFrame, probability: Floats, offsets: Ints) -> tuple[Floats, Floats, Floats]:
+    """The probability of each swap of a list, how many ranks could be swapped, and how far apart at most.
+
+    The probability is NaN where it is not known. The first item of a list without a swap has 1 − m·e, where m
+    pairs hold it: as many as the reach.
+    """
     sizes = np.diff(offsets)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     inside = np.bincount(owner, weights=probability < 1.0, minlength=len(sizes))
-    swapped = first[SWAPPED].fillna(0).to_numpy(dtype=np.int64)
+    swapped, _, told = read_swaps(first)
+    depth = np.where(inside > 1.0, inside, 0.0)
+    reach = np.minimum(told, np.maximum(depth - 1.0, 0.0))
     at = offsets[:-1] + np.clip(
         swapped - 1, 0, np.maximum(sizes - 1, 0)
     )  # the pair's upper item, or the first
-    each = np.where(swapped > 0, probability[at], 1.0 - probability[at])
+    each = np.where(swapped > 0, probability[at], (1.0 - probability[at]) / np.maximum(reach, 1.0))
     unknown = np.bincount(owner, weights=np.isnan(probability), minlength=len(sizes)) > 0
-    return np.where(unknown, np.nan, each), np.maximum(inside - 1.0, 0.0)
+    return np.where(unknown, np.nan, each), depth, reach
 
 
 def _find_new_probability(
@@ -276,19 +283,19 @@ def _find_new_probability(
 ) -> Floats | None:
     """With which probability swaps put each item where the candidate wants it; None where no log says how.
 
-    Before a swap an item stood at its base. It may stand a place above or below, within the depth, with the
+    Before a swap an item stood at its base. It may stand at another place within depth and reach with the
     probability e of one swap, and at its base with 1 − m·e, where m of the pairs hold it.
     """
     if probability is None or SWAPPED not in frame:
         return None
     sizes = np.diff(offsets)
-    each, pairs = (np.repeat(values, sizes) for values in _find_swaps(first, probability, offsets))
-    depth = np.where(pairs > 0.0, pairs + 1.0, 0.0)
-    upper = frame[SWAPPED].fillna(0).to_numpy(dtype=np.float64)
-    base = shown + ((upper > 0) & (shown == upper)) - ((upper > 0) & (shown == upper + 1))
-    holding = ((base > 1.0) & (base <= depth)).astype(float) + (base < depth)
+    each, depth, reach = (np.repeat(values, sizes) for values in _find_swaps(first, probability, offsets))
+    upper, lower, _ = read_swaps(frame)
+    base = np.where(shown == upper, lower, np.where((shown == lower) & (upper > 0), upper, shown))
+    holding = np.minimum(base - 1.0, reach) + np.minimum(depth - base, reach)
+    holding = np.where(base <= depth, holding, 0.0)
     away = np.abs(place - base)
-    moved = np.where((away == 1.0) & (np.maximum(place, base) <= depth), each, 0.0)
+    moved = np.where((away <= reach) & (np.maximum(place, base) <= depth), each, 0.0)
     found: Floats = np.where(away == 0.0, 1.0 - holding * each, moved)
     return found
 

@@ -173,14 +173,14 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         """Learn from a log; `valid` is what the ranker stops early by.
 
         Without `valid` a fifth of the sessions is set aside. The guard is fitted on lists that their ranker
-        neither learned from nor was stopped by: of 25,000 validation lists or more two thirds are the
-        guard's; of fewer, three more rankers are trained, and each judges the third of `log` that it did not
-        learn from (`learn_apart`). Without a guard there is one fit. Both are whole logs: lists of
-        one item and searches without a click count too, because a search without a click is used where its
-        list held what its session clicked later. Where rows have a `time`, past clicks are counted here: as
-        of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the clicks of
-        both. A log that a service wrote is learned from as its model saw it: `position` is then the engine's
-        (`engine_position`), and `past_clicks` are those that were served.
+        neither learned from nor was stopped by: of 40,000 validation lists or more two thirds are the
+        guard's; of fewer, four more rankers are trained, and each judges the third of `log`, or the part set
+        aside, that it did not know (`learn_apart`). Without a guard there is one fit. Both are whole logs:
+        lists of one item and searches without a click count too, because a search without a click is used
+        where its list held what its session clicked later. Where rows have a `time`, past clicks are counted
+        here: as of each search of `log`, and for `valid` those of `log` before it; the re-ranker keeps the
+        clicks of both. A log that a service wrote is learned from as its model saw it: `position` is then the
+        engine's (`engine_position`), and `past_clicks` are those that were served.
         """
         self.check_settings()
         train = _as_log(log)

@@ -7,7 +7,7 @@ every restart, another experiment deals people anew, and a list does not flicker
 - who gives first in each round of interleaving is fixed for a session, so equal lists stay equal;
 - whether a session has swaps at all is fixed for it, and so is the rank of every pair of items among the
   pairs that may be swapped. As the list changes from "kar" to "karl", the same two items stay swapped until
-  they are no longer neighbours within the depth, or a pair joins that ranks before them.
+  they are too far apart or below the depth, or a pair joins that ranks before them.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ class Drawn:
     """A list as it is shown: `order` are rows of the engine's list `[items]`, best first.
 
     `teams` names for each shown item which of the two interleaved orders put it there (empty if none).
-    `swapped` is the position from 1 of the upper item of a swapped pair, 0 if nothing was swapped;
-    `propensity` the probability that each shown item had of standing where it does, given the order before,
-    and `swap_probability` that any pair of the list had to be swapped.
+    `swapped` is the position from 1 of the upper item of a swapped pair and `swapped_with` that of the lower
+    one, both 0 if nothing was swapped; `propensity` the probability that each shown item had of standing
+    where it does, given the order before, `swap_probability` that any pair of the list had to be swapped, and
+    `swap_reach` how many places apart the two items of a pair could be at most, 0 if none could be swapped.
     """
 
     order: tuple[int, ...]
@@ -84,20 +85,29 @@ class Drawn:
     swapped: int = 0
     propensity: tuple[float, ...] = ()
     swap_probability: float = 0.0
+    swapped_with: int = 0
+    swap_reach: int = 0
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """Swaps of neighbours: with probability `rate` one pair within the first `depth` changes places."""
+    """Swaps: with probability `rate` one pair within the first `depth` changes places.
+
+    Its items are at most `reach` places apart: neighbours by default, any two of the first `depth` with a
+    reach of `depth` − 1 or more.
+    """
 
     rate: float = 0.0
     depth: int = 10
+    reach: int = 1
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.rate <= 0.5:
             raise BadInput(f"the rate of exploration must be from 0 to 0.5. Got {self.rate!r}.")
         if self.depth < 2:
             raise BadInput(f"the depth of exploration must be 2 or more. Got {self.depth!r}.")
+        if self.reach < 1:
+            raise BadInput(f"the reach of exploration must be 1 or more. Got {self.reach!r}.")
 
 
 @dataclass(frozen=True)
@@ -197,39 +207,46 @@ def interleave(one: Sequence[int], other: Sequence[int], names: tuple[str, str],
 
 
 def explore(order: Sequence[int], items: Sequence[str], exploration: Exploration, *keys: str) -> Drawn:
-    """Swap one pair of neighbours, or none; each pair within the depth is as likely as any other.
+    """Swap one pair of items, or none; each pair within depth and reach is as likely as any other.
 
     `items[row]` is the id of a row. A hash of the keys says whether anything is swapped, with probability
-    `rate`. Then each pair of neighbours has a hash of its own, of the keys and its two items, and the lowest
-    is swapped: the same two items on the next keystroke too, wherever they stand.
+    `rate`. Then each pair has a hash of its own, of the keys and its two items, and the lowest is swapped:
+    the same two items on the next keystroke too, wherever they stand.
 
     With n pairs, an item that was swapped stood where it does with probability rate/n, and one that was not
-    with 1 − m·rate/n, where m of the pairs hold its position (1 at both ends, else 2, none below the depth).
-    For each item these add up to 1 over the positions that it may have. They are probabilities over
-    sessions: lists of one session are no independent draws.
+    with 1 − m·rate/n, where m of the pairs hold its position (of neighbours 1 at both ends, else 2; none
+    below the depth). For each item these add up to 1 over the positions that it may have. They are
+    probabilities over sessions: lists of one session are no independent draws.
 
     >>> explore([0, 1, 2], ["a", "b", "c"], Exploration(0.2, 10), "first", "session 1").propensity
     (0.9, 0.8, 0.9)
+    >>> drawn = explore([0, 1, 2], ["a", "b", "c"], Exploration(0.3, 10, reach=2), "first", "session 1")
+    >>> [round(chance, 3) for chance in drawn.propensity]  # three pairs, of which each item is in two
+    [0.8, 0.8, 0.8]
     """
     count = min(len(order), exploration.depth)
-    pairs = count - 1
-    if exploration.rate == 0.0 or pairs < 1:
+    reach = min(exploration.reach, count - 1)
+    if exploration.rate == 0.0 or reach < 1:
         return Drawn(tuple(order), (), 0, (1.0,) * len(order))
-    each = exploration.rate / pairs
+    pairs = [(upper, upper + away) for away in range(1, reach + 1) for upper in range(count - away)]
+    each = exploration.rate / len(pairs)
     shown = list(order)
     propensity = [
-        1.0 - each * (0 if place >= count else 1 if place in (0, count - 1) else 2)
+        1.0 - each * (min(place, reach) + min(count - 1 - place, reach) if place < count else 0)
         for place in range(len(order))
     ]
-    swapped = 0
+    swapped = swapped_with = 0
     if draw_share(*keys, "swap") < exploration.rate:
 
-        def rank(upper: int) -> float:
-            names = sorted((items[order[upper]], items[order[upper + 1]]))  # the same pair, whoever is above
+        def rank(pair: tuple[int, int]) -> float:
+            names = sorted(items[order[place]] for place in pair)  # the same pair, whoever is above
             return draw_share(*keys, "pair", *names)
 
-        upper = min(range(pairs), key=rank)
-        shown[upper], shown[upper + 1] = shown[upper + 1], shown[upper]
-        propensity[upper] = propensity[upper + 1] = each
-        swapped = upper + 1
-    return Drawn(tuple(shown), (), swapped, tuple(propensity), exploration.rate)
+        upper, lower = min(pairs, key=rank)
+        shown[upper], shown[lower] = shown[lower], shown[upper]
+        propensity[upper] = propensity[lower] = each
+        swapped, swapped_with = upper + 1, lower + 1
+    return Drawn(
+        tuple(shown), (), swapped, tuple(propensity), exploration.rate,
+        swapped_with=swapped_with, swap_reach=reach,
+    )  # fmt: skip

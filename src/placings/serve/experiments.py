@@ -216,18 +216,21 @@ class Experiment:
             "swapped sessions",
             "due",
             "weight at 1",
+            "weight due",
         )
         if not swaps.sessions:
             return _make_grid(header, [])
         mean = swaps.weights / swaps.sessions
         error = math.sqrt(max(swaps.squares / swaps.sessions - mean * mean, 0.0) / swaps.sessions)
         row = (
-            "swaps of neighbours", f"{swaps.lists:,}", f"{swaps.swapped:,}", f"{swaps.sessions:,}",
+            "swaps", f"{swaps.lists:,}", f"{swaps.swapped:,}", f"{swaps.sessions:,}",
             f"{swaps.swapped_sessions:,}", f"{swaps.expected_sessions:,.1f}", f"{mean:.2f} ± {error:.2f}",
+            f"{swaps.expected_weights / swaps.sessions:.2f}",
         )  # fmt: skip
         note = (
-            "The weight at position 1 is the mean of 1/probability over sessions. Two items may stand there, "
-            "so it is 2 up to chance (± one standard error) if the probabilities written down are right."
+            "The weight at position 1 is the mean of 1/probability over sessions. Two items may stand there "
+            "where neighbours are swapped, more where swaps reach further. So many are due, up to chance "
+            "(± one standard error), if the probabilities written down are right."
         )
         return _make_grid(header, [row], (note,))
 

@@ -18,7 +18,7 @@ MOST_TERMS = 20
 OURS = frozenset(
     {
         "search_id", "user_id", "arm", "arms", "experiment", "model", "fallback", "swapped",
-        "swap_probability", "results",
+        "swapped_with", "swap_probability", "swap_reach", "results",
     }
 )  # what an impression says beside the search  # fmt: skip
 

@@ -34,7 +34,7 @@ FAR = 86_400_000_000  # microseconds: a caller's time of a search that is furthe
 OUTER = {  # columns of a search that are always there
     **{name: {"number": "number", "id": "text"}.get(kind, kind) for name, kind in SEARCH.items()},
     **dict.fromkeys(("user_id", "arm", "model", "fallback"), "text"),
-    "swapped": "whole",
+    **dict.fromkeys(("swapped", "swapped_with", "swap_reach"), "whole"),
 }
 INNER = {  # and those of an item
     ITEM_ID: "text", POSITION: "whole", "engine_position": "whole", "score": "number",

@@ -28,7 +28,10 @@ GRACE = HOUR  # after a person's window, for clicks on its last lists
 TYPING = 30 * SECOND  # between two keystrokes of one search, as `placings log join` has it
 PAUSE = 30 * 60 * SECOND  # ends a session that has no id
 
-FIELDS = ("experiment", "arms", "arm", "fallback", "session_id", "query", "swapped", "swap_probability")
+FIELDS = (
+    "experiment", "arms", "arm", "fallback", "session_id", "query", "swapped", "swap_probability",
+    "swap_reach",
+)  # fmt: skip
 LISTS = """
 SELECT s.time, s.user_id, json_extract(s.body, {paths}), c.clicks,
        CASE WHEN c.clicks IS NULL THEN NULL ELSE s.body END
@@ -83,6 +86,7 @@ class Swaps:
     expected_sessions: float = 0.0
     weights: float = 0.0  # sums of 1/propensity at position 1 and of its square, once a session
     squares: float = 0.0
+    expected_weights: float = 0.0  # how many items might have stood there, summed over sessions
 
 
 @dataclass
@@ -192,7 +196,7 @@ class _Pass:
 
     def take(self, at: int, user: str | None, told: str, clicks: str | None, body: str | None) -> None:
         """Take one list."""
-        experiment, arms, arm, fallback, session, text, swapped, chance, top = json.loads(told)
+        experiment, arms, arm, fallback, session, text, swapped, chance, reach, top = json.loads(told)
         if experiment != self.found.experiment:
             self.counts["lists of other experiments"] += 1
             return
@@ -214,7 +218,7 @@ class _Pass:
             return
         best = self._click(person, at, clicks, body)
         begins = self._search(person, at, session, text, best)
-        self._swap(begins, swapped, chance, top)
+        self._swap(begins, swapped, chance, reach, top)
         person.lists += 1
         self._count_hour(person, at)
         if fallback is not None:
@@ -281,7 +285,9 @@ class _Pass:
             return person.session
         return f"\x00{len(person.sessions)}"
 
-    def _swap(self, begins: bool, swapped: int, chance: float | None, top: float | None) -> None:
+    def _swap(
+        self, begins: bool, swapped: int, chance: float | None, reach: int | None, top: float | None
+    ) -> None:
         if not chance:
             return
         swaps = self.found.swaps
@@ -294,6 +300,7 @@ class _Pass:
             swaps.expected_sessions += chance
             swaps.weights += weight
             swaps.squares += weight * weight
+            swaps.expected_weights += 1 + (reach or 1)  # lists that do not say swapped neighbours
 
     def _count_hour(self, person: _Person, at: int) -> None:
         hour = (at - person.first) // HOUR

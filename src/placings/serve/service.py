@@ -169,7 +169,9 @@ def describe(
         "model": reply.answer.model if reply.answer is not None and not reply.reason else None,
         "fallback": reply.reason or None,
         "swapped": reply.drawn.swapped,
+        "swapped_with": reply.drawn.swapped_with,
         "swap_probability": reply.drawn.swap_probability,
+        "swap_reach": reply.drawn.swap_reach,
         "results": results,
     }
 

@@ -51,6 +51,18 @@ def test_what_the_propensities_did_is_told_and_kept(home: Path, tmp_path: Path) 
     assert facts["method"] == "swaps"
 
 
+def test_too_few_clicks_to_weigh_are_told(tmp_path: Path) -> None:
+    made = make_shop_actions(make_shop_log(10, searches=4, random_state=0))
+    pg.join_logs(made.searches, made.actions).write(tmp_path / "rows.parquet")
+    (tmp_path / "curve.json").write_text(json.dumps(CURVE))
+    told = fit(tmp_path, tmp_path / "kept", "--propensity", tmp_path / "curve.json")
+    assert told.exit_code == 0, told.output
+    assert "are too few to be weighed by their propensity (300 are needed)" in told.stdout
+    facts = pg.load(tmp_path / "kept").debias_
+    assert facts is not None
+    assert (facts["chosen"], facts["power"]) == ("naive", 0.0)
+
+
 def test_without_the_option_nothing_of_it_is_told(home: Path, tmp_path: Path) -> None:
     plain = fit(home, tmp_path / "plain", "--json")
     assert "debias" not in json.loads(plain.stdout)

@@ -46,7 +46,9 @@ def draw_rows(design: str, model: Any, searches: int = 6000, seed: int = 0) -> p
     if design == "swaps":
         order, columns = swap(order, rng)
     elif design == "served":
-        order, columns = swap_by_service(order, 0.5)
+        order, columns = swap_by_service(order, Exploration(0.5, 10))
+    elif design == "served far":
+        order, columns = swap_by_service(order, Exploration(0.5, 10, reach=9))
     elif design == "shuffled":
         order = np.take_along_axis(order, np.argsort(rng.random(order.shape), axis=1), axis=1)
     elif design == "rankers":
@@ -83,17 +85,16 @@ def swap(order: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[
     return shown, {"shown_probability": chance.ravel(), "swapped": np.repeat(upper, ITEMS)}
 
 
-def swap_by_service(order: np.ndarray, rate: float) -> tuple[np.ndarray, dict[str, Any]]:
+def swap_by_service(order: np.ndarray, exploration: Exploration) -> tuple[np.ndarray, dict[str, Any]]:
     """The lists as `placings serve --explore` shows and logs them; a session has two searches."""
     shown, chances, swapped = [], [], []
     for number, row in enumerate(order):
-        drawn = explore(
-            range(ITEMS), [str(item) for item in row], Exploration(rate, 10), f"session {number // 2}"
-        )
+        drawn = explore(range(ITEMS), [str(item) for item in row], exploration, f"session {number // 2}")
         shown.append([row[place] for place in drawn.order])
         chances += drawn.propensity
-        swapped += [drawn.swapped] * ITEMS
-    return np.array(shown), {"shown_probability": chances, "swapped": swapped}
+        swapped += [(drawn.swapped, drawn.swapped_with, drawn.swap_reach)] * ITEMS
+    told = dict(zip(("swapped", "swapped_with", "swap_reach"), np.array(swapped).T, strict=True))
+    return np.array(shown), {"shown_probability": chances, **told}
 
 
 PEOPLE = PositionBased(eta=1.0, certainty=0.9, noise=0.01)
@@ -119,6 +120,58 @@ def test_swapped_clicks_weigh_one_over_their_probability() -> None:
     curve = estimate_propensity(rows, "swaps")
     above, below = 2 * (8 + 6) + 1, 2 * (3 + 4) + 1
     assert curve.values[1] == pytest.approx(below / above)
+
+
+def test_the_curve_of_swaps_makes_most_likely_where_clicked_items_stood() -> None:
+    """By a slow reference: clicks q·p / Σ q·p, and half the logarithm of the information's determinant."""
+    from scipy.optimize import minimize
+
+    rows = draw_rows("served far", PEOPLE, searches=150, seed=3)
+    curve = estimate_propensity(rows, "swaps")
+    each = 0.5 / 10  # ten pairs of five
+    base = rows["position"].to_numpy().copy()
+    for here, there in (("swapped", "swapped_with"), ("swapped_with", "swapped")):
+        at = (rows["position"] == rows[here]).to_numpy()
+        base[at] = rows[there].to_numpy()[at]
+    chance = np.where(np.arange(1, 6) == base[:, None], 1.0 - 4 * each, each)[rows["label"] > 0]
+    stood = rows["position"].to_numpy()[rows["label"] > 0] - 1
+
+    def lose(logs: np.ndarray) -> float:
+        likely = chance * np.exp(np.concatenate([[0.0], logs]))
+        likely /= likely.sum(axis=1, keepdims=True)
+        information = np.diag(likely.sum(axis=0)) - likely.T @ likely
+        seen = np.log(likely[np.arange(len(stood)), stood]).sum()
+        return -float(seen + 0.5 * np.linalg.slogdet(information[1:, 1:])[1])
+
+    best = minimize(lose, np.zeros(4), method="BFGS", options={"gtol": 1e-6}).x
+    assert curve.ranks.tolist() == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(np.log(curve.values[1:]), best, atol=1e-4)
+
+
+def test_far_swaps_tell_the_last_rank_more_surely_than_neighbours() -> None:
+    near, far = (
+        estimate_propensity(draw_rows(design, PEOPLE), "swaps", depth=ITEMS)
+        for design in ("served", "served far")
+    )
+    assert far.high[-1] / far.low[-1] < (near.high[-1] / near.low[-1]) ** 0.7
+    assert "two neighbours were swapped" in near.says
+    assert "two items, at most 4 places apart, were swapped" in far.says
+
+
+def test_neighbours_with_and_without_their_reach_written_down_give_the_same_curve() -> None:
+    rows = draw_rows("served", PEOPLE, searches=600)
+    told, untold = (
+        estimate_propensity(each, "swaps")
+        for each in (rows, rows.drop(columns=["swapped_with", "swap_reach"]))
+    )
+    np.testing.assert_array_equal(told.values, untold.values)
+    np.testing.assert_array_equal(told.low, untold.low)
+
+
+def test_a_pair_that_is_further_apart_than_its_reach_is_refused() -> None:
+    rows = draw_rows("served far", PEOPLE, searches=100).assign(swap_reach=1)
+    with pytest.raises(BadInput, match="swapped_with must be from 1 to swap_reach places below swapped"):
+        estimate_propensity(rows, "swaps")
 
 
 def test_of_two_rankers_a_click_weighs_the_other_ranks_share_of_the_showings() -> None:
@@ -160,8 +213,9 @@ def test_a_session_that_clicks_twice_is_one_draw() -> None:
 @pytest.mark.parametrize(
     ("design", "method", "most"),
     [
-        ("swaps", "swaps", 0.2), ("served", "swaps", 0.2), ("shuffled", "randomised", 0.1),
-        ("rankers", "adjacent", 0.25), ("rankers", "all-pairs", 0.15), ("fixed", "em", 0.1),
+        ("swaps", "swaps", 0.2), ("served", "swaps", 0.2), ("served far", "swaps", 0.1),
+        ("shuffled", "randomised", 0.1), ("rankers", "adjacent", 0.25), ("rankers", "all-pairs", 0.15),
+        ("fixed", "em", 0.1),
     ],
 )  # fmt: skip
 def test_the_curve_is_found_again_and_lies_in_its_interval(design: str, method: str, most: float) -> None:

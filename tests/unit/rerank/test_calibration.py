@@ -57,13 +57,27 @@ def test_each_third_is_scored_by_the_ranker_that_did_not_learn_from_it(watched: 
     ranker, scores = learn_apart(learn, make_data(30), make_data(8), heeds=True)
     assert ranker.number == 1.0
     assert watched.learned[0] == set(range(30))
-    assert len(watched.learned) == 4
-    assert watched.stopped_by == [set(range(8))] * 4
-    assert np.isnan(scores[60:]).all()  # the held-out lists stopped them all
+    assert len(watched.learned) == 5
+    assert watched.stopped_by[:4] == [set(range(8))] * 4
     for number in (2, 3, 4):
         judged = set(np.flatnonzero(scores[:60:2] == number).tolist())
         assert len(judged) == 10
         assert judged == set(range(30)) - watched.learned[number - 1]
+
+
+def test_lists_set_aside_are_scored_by_a_ranker_that_others_stopped(watched: type[Watcher]) -> None:
+    """Lists of `train` are 0 to 29, those set aside 100 to 107, so that one cannot pass for another."""
+    held = make_data(8)
+    held = RankingData.from_arrays(
+        held.X, held.y, 100 + np.repeat(np.arange(8), 2), segments={"session_id": held.segments["session_id"]}
+    )
+    _, scores = learn_apart(learn, make_data(30), held, heeds=True)
+    assert set(scores[60:].tolist()) == {5.0}  # the fifth ranker, and no other
+    aside = set(range(100, 108))
+    assert not aside & (watched.learned[4] | watched.stopped_by[4])
+    assert watched.learned[4] | watched.stopped_by[4] == set(range(30))
+    assert not watched.learned[4] & watched.stopped_by[4]
+    assert not np.isnan(scores).any()  # every list judges
 
 
 def test_the_lists_of_one_person_are_on_one_side(watched: type[Watcher]) -> None:
@@ -152,7 +166,7 @@ def test_a_re_ranker_gives_its_guard_people_kinds_and_what_clicks_count(
     assert list(told["context"]) == ["length"]  # a shop's log tells no place
     assert len(set(told["clusters"].tolist())) == people // 2
     clicked = told["propensity"][told["labels"] > 0]
-    assert clicked.tolist() == [0.5] * 2 * people  # at place 2, made there or carried: too few to tell apart
+    assert clicked.tolist() == [0.5] * 4 * people  # at place 2, made there or carried: too few to tell apart
     assert fitted.guard_ is not None
     assert fitted.guard_.judged_by == "propensity"
     assert fitted.guard_.verdicts[0].clusters == people // 2

@@ -15,8 +15,17 @@ from towns import TownEngine, make_towns
 from placings.core.errors import BadInput
 from placings.data.ranking import RankingData
 from placings.logs.propensities import PropensityCurve
+from placings.rankers.click_weights import weigh_clicks
 from placings.rankers.linear import LinearRanker
-from placings.rerank.debiased_fit import find_looks, learn_debiased, let_fall, steady_curve, weigh_carried
+from placings.rerank import debiased_fit
+from placings.rerank.debiased_fit import (
+    draw_to_plain,
+    find_looks,
+    learn_debiased,
+    let_fall,
+    steady_curve,
+    weigh_carried,
+)
 from placings.rerank.reranker import Reranker, gather_lists, load_reranker
 from placings.simulate.places_log import simulate_log
 
@@ -196,6 +205,49 @@ def test_validation_lists_without_a_click_say_nothing_and_weights_stay() -> None
     assert (found.facts["chosen"], found.facts["lists"], found.facts["difference"]) == ("weighted", 0, 0.0)
 
 
+def test_a_long_log_is_weighed_as_before_to_the_last_bit() -> None:
+    looks = np.tile([1.0, 0.5, 0.25, 0.05], 400)
+    label = np.ones(1600)
+    worth = weigh_clicks(label, looks).effective_clicks
+    assert worth > 300
+    drawn, power = draw_to_plain(looks, label)
+    assert drawn is looks
+    assert power == 1.0
+    train, valid = make_lists(3000, 0), make_lists(500, 1)
+    found = learn_debiased(make_linear, train, valid)
+    assert found.facts["power"] == 1.0
+    assert found.facts["effective_clicks"] > 300
+    np.testing.assert_array_equal(
+        found.weighted.predict(valid), make_linear(True).fit(train, valid=valid).predict(valid)
+    )
+
+
+def test_weights_of_a_short_log_are_drawn_to_1_until_its_clicks_are_worth_enough() -> None:
+    label = (np.arange(2000) % 4 == 0).astype(float)  # 500 clicks
+    looks = np.where(np.arange(2000) % 8 == 0, 1.0, 0.05)
+    assert weigh_clicks(label, looks).effective_clicks < 300
+    drawn, power = draw_to_plain(looks, label)
+    assert 0.0 < power < 1.0
+    assert weigh_clicks(label, drawn).effective_clicks == pytest.approx(300.0, abs=1e-6)
+    np.testing.assert_allclose(drawn, np.maximum(looks, 0.1) ** power)
+    assert ((drawn <= 1.0) & (drawn >= looks)).all()
+
+
+def test_of_too_few_clicks_plain_ones_are_taken_and_nothing_else_is_trained() -> None:
+    made: list[bool] = []
+
+    def make(weighed: bool) -> LinearRanker:
+        made.append(weighed)
+        return make_linear(weighed)
+
+    train, valid = make_lists(2000, 0), make_lists(500, 1)
+    few = train[np.flatnonzero(np.bincount(train.query_index, train.y > 0) > 0)[:299]]
+    found = learn_debiased(make, few, valid)
+    assert made == [False]
+    assert found.ranker is found.naive is found.weighted
+    assert (found.facts["chosen"], found.facts["power"], found.facts["clicks"]) == ("naive", 0.0, 299)
+
+
 def test_data_without_a_propensity_are_refused() -> None:
     with pytest.raises(BadInput, match="valid must have a propensity"):
         learn_debiased(make_linear, make_lists(20, 0), make_lists(20, 1).replace(propensity=None))
@@ -212,12 +264,15 @@ def test_without_the_setting_a_column_propensity_changes_nothing(rows: Any) -> N
     assert other.debias_ is None
 
 
-def test_weights_follow_where_people_saw_an_item_and_not_the_engines_order(rows: Any) -> None:
+def test_weights_follow_where_people_saw_an_item_and_not_the_engines_order(
+    rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debiased_fit, "WORTH", 0.0)  # however few the clicks are
     size = rows.groupby("search_id")["item_id"].transform("size")
     served = rows.assign(engine_position=rows["position"], position=size + 1 - rows["position"])
     Recorder.seen.clear()
     Reranker(ranker=Recorder(), guard=False, propensity=HALVES).fit(served)
-    weighed, plain = Recorder.seen
+    plain, weighed = Recorder.seen
     assert plain.propensity is None
     lists = weighed.items is not None and dict(
         zip(zip(weighed.qid.tolist(), weighed.items.tolist(), strict=True), weighed.propensity, strict=True)

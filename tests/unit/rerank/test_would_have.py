@@ -14,6 +14,8 @@ from placings.features import FeatureSet
 from placings.features.number import Number
 from placings.logs import PAST
 from placings.rankers.linear import LinearRanker
+from placings.rerank.logged_lists import read_lists
+from placings.serve.arms import Exploration, explore
 
 pd = pytest.importorskip("pandas")
 HALF_LOOKS = [1.0, 0.5]
@@ -160,6 +162,44 @@ def test_item_position_weighs_by_the_probability_that_was_written_down() -> None
     assert found.overall.candidate == pytest.approx(truth, abs=4 * found.overall.error)
     assert (found.support.without, found.support.guessed) == (0.0, False)
     assert "randomisation" in found.rests_on
+
+
+def make_far_swaps(lists: int = 4000) -> Any:
+    """As a service logs them: any two of the first three of four items; c is clicked wherever it is."""
+    rng, rows = np.random.default_rng(0), []
+    for number in range(lists):
+        drawn = explore(range(4), list("abcd"), Exploration(0.5, 3, reach=2), "x", str(number))
+        for place, (row, chance) in enumerate(zip(drawn.order, drawn.propensity, strict=True), 1):
+            clicked = float(rng.random() < (0.4 if row == 2 else 0.1) / place)
+            told = (drawn.swapped, drawn.swapped_with, drawn.swap_reach)
+            rows.append((f"s{number}", "abcd"[row], place, clicked, chance, *told))
+    names = ["search_id", "item_id", "position", "label", "shown_probability", "swapped", "swapped_with"]
+    return pd.DataFrame(rows, columns=[*names, "swap_reach"])
+
+
+@pytest.mark.parametrize("estimator", ["auto", "ips", "snips", "doubly-robust"])
+def test_far_swaps_support_a_candidate_that_moves_items_far(estimator: str) -> None:
+    log = make_far_swaps()
+    scores = log["item_id"].map({"a": 2.0, "b": 3.0, "c": 4.0, "d": 1.0}).to_numpy()  # c b a d
+    found = pg.would_have(scores, log, estimator=estimator)
+    assert found.estimator == ("item-position" if estimator == "auto" else estimator)
+    truth = 0.4 / 1 + 0.1 / 2 + 0.1 / 3 + 0.1 / 4
+    assert found.overall.candidate == pytest.approx(truth, abs=4 * found.overall.error)
+    assert found.support.without < (1e-12 if estimator == "auto" else 0.05)  # of lists it is guessed
+
+
+def test_lists_of_far_swaps_have_the_probability_with_which_they_are_seen() -> None:
+    log = make_far_swaps()
+    lists = read_lists(np.zeros(len(log)), log)
+    assert lists.list_probability is not None
+    orders = log.groupby("search_id", sort=False)["item_id"].agg("".join).to_numpy()
+    names = lists.rows["search_id"].to_numpy()[lists.offsets[:-1]]
+    shown = dict(zip(log["search_id"].drop_duplicates(), orders, strict=True))
+    told = {shown[name]: chance for name, chance in zip(names, lists.list_probability, strict=True)}
+    assert set(told) == {"abcd", "bacd", "cbad", "acbd"}
+    assert sum(told.values()) == pytest.approx(1.0)
+    for order, chance in told.items():
+        assert (orders == order).mean() == pytest.approx(chance, abs=4.5 * 0.5 / np.sqrt(len(orders)))
 
 
 def test_items_that_could_not_have_stood_there_are_counted_and_count_as_unclicked() -> None:

@@ -143,8 +143,11 @@ def test_orders_of_other_rows_are_refused() -> None:
 # -- exploration -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("items", "depth"), [(6, 4), (3, 10), (2, 2)])
-def test_items_stand_where_their_propensity_says(items: int, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("items", "depth", "reach"),
+    [(6, 4, 1), (3, 10, 1), (2, 2, 1), (6, 5, 2), (6, 4, 9), (3, 10, 9), (2, 2, 9)],
+)
+def test_items_stand_where_their_propensity_says(items: int, depth: int, reach: int) -> None:
     total, rate = 20_000, 0.4
     names = [f"item {row}" for row in range(items)]
     order = list(range(items))[::-1]
@@ -152,8 +155,10 @@ def test_items_stand_where_their_propensity_says(items: int, depth: int) -> None
     stated: dict[tuple[int, int], set[float]] = defaultdict(set)
     swaps = 0
     for key in range(total):
-        drawn = explore(order, names, Exploration(rate, depth), "x", str(key))
+        drawn = explore(order, names, Exploration(rate, depth, reach), "x", str(key))
         swaps += drawn.swapped > 0
+        assert drawn.swap_reach == min(reach, items - 1, depth - 1)
+        assert (0 < drawn.swapped_with - drawn.swapped <= reach) == (drawn.swapped > 0)
         assert drawn.swap_probability == rate
         for place, (row, chance) in enumerate(zip(drawn.order, drawn.propensity, strict=True)):
             seen[row, place] += 1
@@ -166,6 +171,30 @@ def test_items_stand_where_their_propensity_says(items: int, depth: int) -> None
         assert sum(
             next(iter(chances)) for (each, _), chances in stated.items() if each == row
         ) == pytest.approx(1)
+
+
+def test_each_pair_within_reach_is_swapped_as_often_as_any_other() -> None:
+    total, rate = 20_000, 0.5
+    seen = Counter(
+        (drawn.swapped, drawn.swapped_with)
+        for drawn in (
+            explore(range(5), list("abcde"), Exploration(rate, 4, 2), "x", str(key)) for key in range(total)
+        )
+    )
+    pairs = [(1, 2), (1, 3), (2, 3), (2, 4), (3, 4)]
+    assert set(seen) == {(0, 0), *pairs}
+    assert all(is_near(seen[pair], total, rate / len(pairs)) for pair in pairs)
+
+
+def test_an_upgrade_swaps_the_same_neighbours() -> None:
+    people = ("ann", "bob", "cem", "dua", "eva", "fay")
+    swapped = [explore(range(5), list("abcde"), Exploration(0.5, 4), "spring", who).swapped for who in people]
+    assert swapped == [1, 0, 0, 3, 0, 0]  # frozen; as the version without a reach drew them
+
+
+def test_a_reach_below_1_is_refused() -> None:
+    with pytest.raises(BadInput, match="reach of exploration must be 1 or more"):
+        Exploration(0.1, 10, 0)
 
 
 def test_below_the_depth_nothing_moves() -> None:
@@ -233,7 +262,7 @@ def test_arms_are_written_down_as_they_are_read() -> None:
 
 
 def test_settings_keep_their_arms() -> None:
-    settings = ServeSettings("m", arms=Arms(THREE, Exploration(0.1, 5), "spring"))
+    settings = ServeSettings("m", arms=Arms(THREE, Exploration(0.1, 5, 3), "spring"))
     assert ServeSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 

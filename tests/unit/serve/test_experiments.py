@@ -371,6 +371,30 @@ def test_swaps_and_their_weights_are_counted_by_session(tmp_path: Path) -> None:
     assert (swaps.lists, swaps.swapped, swaps.sessions, swaps.swapped_sessions) == (20, 4, 10, 2)
     assert swaps.expected_sessions == pytest.approx(2.0)
     assert swaps.weights / swaps.sessions == pytest.approx(0.8 / 0.8 + 0.2 / 0.2)
+    assert swaps.expected_weights / swaps.sessions == 2.0  # a list that does not say: neighbours
+
+
+@pytest.mark.parametrize(("reach", "due"), [(1, 2.0), (2, 3.0), (9, 3.0)])
+def test_as_many_weights_are_due_at_the_top_as_items_may_stand_there(
+    reach: int, due: float, tmp_path: Path
+) -> None:
+    arms = Arms((Arm("model", 1.0, ("model",)),), Exploration(0.5, 3, reach), "spring")
+    request = Request({"query": "ulm"}, [{"item_id": item} for item in "abcd"])
+    log = Log(tmp_path)
+    for number in range(3_000):
+        user = f"user {number}"
+        drawn, answer, reason = draw(
+            arms, arms.arms[0], {"model": Answer((3, 2, 1, 0), (), "m")}, list("abcd"), user
+        )
+        reply = Reply(drawn, "model", answer, reason)
+        body = describe(request, reply, str(number), arms=arms, user=user, session=user)
+        log.store.note(ShownList(str(number), json.loads(json.dumps(body)), START + number, user))
+    swaps = log.read().swaps
+    log.store.close()
+    assert swaps.expected_weights / swaps.sessions == due
+    mean = swaps.weights / swaps.sessions
+    error = np.sqrt((swaps.squares / swaps.sessions - mean**2) / swaps.sessions)
+    assert abs(mean - due) < 4.5 * error
 
 
 def test_what_the_service_writes_down_is_what_the_report_reads(tmp_path: Path) -> None:

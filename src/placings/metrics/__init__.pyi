@@ -9,11 +9,17 @@ from .gain import err as err
 from .gain import ndcg as ndcg
 from .kernels import top_rows as top_rows
 from .names import DEBIASED as DEBIASED
+from .names import AnyMetric as AnyMetric
+from .names import AnyMetrics as AnyMetrics
 from .names import METRICS as METRICS
 from .names import Metric as Metric
 from .names import list_metrics as list_metrics
 from .names import measure as measure
 from .names import metric as metric
+from .own import HELD_METRICS as HELD_METRICS
+from .own import OWN_METRICS as OWN_METRICS
+from .own import hold_metric as hold_metric
+from .own import register_metric as register_metric
 from .order import EMPTY as EMPTY
 from .order import count_by_query as count_by_query
 from .order import is_relevant as is_relevant

@@ -24,6 +24,7 @@ from placings.core import (
     MissingExtra,
     PlacingsError,
     find_late,
+    name_function,
     parse_json,
     read_bundle,
     read_settled,
@@ -171,6 +172,11 @@ def _plain_settings(ranker: Ranker) -> dict[str, Any]:
         try:
             settings[name] = json.loads(json.dumps(plain, allow_nan=False))
         except (TypeError, ValueError):
+            if callable(value) and name in ("loss", "metric"):
+                raise BadInput(
+                    f"{name} is a function of yours, and a bundle holds names, never code. Register it, "
+                    f"pg.register_{name}({name_function(value)!r}, …), and save again."
+                ) from None
             raise BadInput(f"{name} must be a plain value to be saved. Got {value!r}.") from None
     return settings
 

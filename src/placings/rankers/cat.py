@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,7 +71,7 @@ class CatBoostRanker(TreeRanker):
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
       ties count as badly as they can; early rounds may look worse than elsewhere in placings. Or a metric of
-      clicks over propensities, such as "dcg@10:ips", which is placings' own.
+      clicks over propensities, such as "dcg@10:ips", or a function of yours, which placings computes.
     - `verbose`: a progress bar, on a terminal.
 
     NaN is missing, below all values (CatBoost's `nan_mode`); an absent value of CSR is 0.
@@ -122,7 +122,7 @@ class CatBoostRanker(TreeRanker):
         random_strength: float | None = None,
         rsm: float = 1.0,
         early_stopping: int | None = 50,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -158,10 +158,10 @@ class CatBoostRanker(TreeRanker):
         held = None if valid is None else drop_empty_queries(valid)
         if held is not None and "eval_metric" not in (self.params or {}):
             watch = BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
-            if watch.metric.ips:
-                params["eval_metric"] = _DebiasedWatch(watch)
+            if watch.metric.ips or watch.metric.own:
+                params["eval_metric"] = _OurWatch(watch)
         watched = params.get("eval_metric")
-        name = type(watched).__name__ if isinstance(watched, _DebiasedWatch) else str(watched)
+        name = type(watched).__name__ if isinstance(watched, _OurWatch) else str(watched)
         with show_rounds("CatBoost", rounds, self.verbose) as advance, warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*optimi?ze method", UserWarning)  # it would compile ours
             how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, name)]}
@@ -266,13 +266,13 @@ class CatBoostRanker(TreeRanker):
         self.history_ = ()
 
 
-class _DebiasedWatch:
-    """A metric of clicks over propensities as CatBoost asks for one; only `valid` is measured."""
+class _OurWatch:
+    """A metric that CatBoost does not have, as it asks for one; only `valid` is measured."""
 
     def __init__(self, watch: BoostingWatch) -> None:
         self.watch = watch
 
-    def __deepcopy__(self, memo: Any) -> _DebiasedWatch:
+    def __deepcopy__(self, memo: Any) -> _OurWatch:
         return self  # CatBoost copies its parameters; the data need no copy
 
     def is_max_optimal(self) -> bool:
@@ -374,10 +374,10 @@ def _as_writable(X: Matrix) -> Any:
     return given
 
 
-def _name_metric(name: str) -> str | None:
-    """`"ndcg@10"` as CatBoost writes it; None for a debiased one, which it is handed as an object."""
+def _name_metric(name: Any) -> str | None:
+    """`"ndcg@10"` as CatBoost writes it; None for what it is handed as an object: debiased or the user's."""
     chosen = metric(name)
-    if chosen.ips:
+    if chosen.ips or chosen.own:
         return None
     if chosen.name not in WATCHED or chosen.options:
         raise BadInput(

@@ -113,8 +113,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Refuse settings with which `fit` would fail, as far as that is known before there are data."""
 
     def _plain_params(self) -> dict[str, Any]:
-        """The settings that a bundle keeps: plain values only."""
+        """The settings that a bundle keeps: plain values only, and functions by their registered names."""
         params: dict[str, Any] = self.get_params(deep=False)
+        for name in ("loss", "metric"):
+            if callable(params.get(name)):
+                params[name] = name_registered(name, params[name])
         return params
 
     def _missing_policy(self) -> str:
@@ -312,6 +315,19 @@ def as_seed(random_state: Any) -> int | None:
     raise BadInput(
         f"random_state must be None or a whole number from 0 to {LARGEST_SEED}. Got {random_state!r}."
     )
+
+
+def name_registered(kind: str, function: Any) -> Any:
+    """The name of a loss or a metric that was given as a function; the function itself if it has none."""
+    if kind == "metric":
+        from placings.metrics import HELD_METRICS, metric
+
+        chosen = metric(function)
+        return function if chosen.options or chosen.name in HELD_METRICS else str(chosen)
+    from placings.losses import HELD_LOSSES, hold_loss
+
+    name = hold_loss(function)
+    return function if name in HELD_LOSSES else name
 
 
 def take_sample(X: Matrix) -> Matrix:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -190,7 +190,7 @@ class LightGBMRanker(TreeRanker):
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `min_data_in_leaf`: rows a leaf has at least; None is 50, but no more than a twentieth of the rows.
-    - `metric`: any metric's name, measured as everywhere in placings.
+    - `metric`: any metric's name, or a function of your own, measured as everywhere in placings.
     - `debias`: if the data have positions, learn with LightGBM's correction for position bias.
     - `verbose`: a progress bar, on a terminal.
 
@@ -273,7 +273,7 @@ class LightGBMRanker(TreeRanker):
         bagging_freq: int = 1,
         lambdarank_truncation_level: int | None = None,
         early_stopping: int | None = 50,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         debias: bool = True,
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,

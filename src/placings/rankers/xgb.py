@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -219,7 +219,7 @@ class XGBoostRanker(TreeRanker):
 
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
-    - `metric`: any metric's name, measured as everywhere in placings.
+    - `metric`: any metric's name, or a function of your own, measured as everywhere in placings.
     - `pair_method`, `pairs`: which pairs of a query are looked at ("topk" or "mean"), and how deep or many.
     - `verbose`: a progress bar, on a terminal.
 
@@ -296,7 +296,7 @@ class XGBoostRanker(TreeRanker):
         pair_method: str | None = None,
         pairs: int | None = None,
         early_stopping: int | None = 50,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,

@@ -16,7 +16,6 @@ from .click_weights import weigh_clicks as weigh_clicks
 from .doubly_robust import doubly_robust_labels as doubly_robust_labels
 from .doubly_robust import estimate_relevance as estimate_relevance
 from .estimator import Ranker as Ranker
-from .export import export_ranker as export_ranker
 from .facts import POSITIVE_WEIGHT as POSITIVE_WEIGHT
 from .facts import Choice as Choice
 from .facts import Dimension as Dimension
@@ -33,6 +32,7 @@ from .mean import MeanRanker as MeanRanker
 from .networks import Network as Network
 from .neural import NeuralRanker as NeuralRanker
 from .neural import need_torch as need_torch
+from .onnx_files import export_ranker as export_ranker
 from .original import OriginalOrder as OriginalOrder
 from .pair_kernels import find_pairs as find_pairs
 from .presets import settle as settle

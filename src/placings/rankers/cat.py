@@ -181,7 +181,7 @@ class CatBoostRanker(TreeRanker):
                 booster.fit(pool, **how)
             except catboost.CatBoostError as error:
                 raise BadInput(f"CatBoost refused: {_last_part(error)}") from error
-        self._load(_write_model(booster, "cbm"))
+        self._load(write_model(booster, "cbm"))
         self.history_ = tuple(history)
 
     def _weighs_labels(self) -> bool:
@@ -235,7 +235,7 @@ class CatBoostRanker(TreeRanker):
         if kind == "gain":
             found = self.booster_.get_feature_importance(type="PredictionValuesChange")
             return np.asarray(found, dtype=np.float64)
-        model = json.loads(_write_model(self.booster_, "json"))
+        model = json.loads(write_model(self.booster_, "json"))
         counts = np.zeros(self.n_features_in_)
         for tree in (*model.get("oblivious_trees", ()), *model.get("trees", ())):
             for place in _list_splits(tree):
@@ -243,7 +243,7 @@ class CatBoostRanker(TreeRanker):
         return counts
 
     def _give_weights(self) -> dict[str, bytes]:
-        return {MODEL: _write_model(self.booster_, "cbm")}
+        return {MODEL: write_model(self.booster_, "cbm")}
 
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
         self._load(files[MODEL])
@@ -393,7 +393,7 @@ def _split_name(name: str) -> frozenset[str]:
     return frozenset(name.replace(";", ":").split(":"))
 
 
-def _write_model(booster: Any, kind: str) -> bytes:
+def write_model(booster: Any, kind: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         booster.save_model(str(path), format=kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,9 @@ from placings.data import (
 )
 from placings.rankers.click_weights import weigh_clicks
 from placings.rankers.facts import RankerFacts
+
+if TYPE_CHECKING:
+    from placings.rankers.onnx_files import Exported
 
 SAMPLE_ROWS = 16
 LARGEST_SEED = 2**32 - 1  # as in numpy and scikit-learn
@@ -230,6 +233,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         return save_ranker(self, path, metrics or {})
+
+    def export_onnx(
+        self, path: str | Path, *, opset: int | None = None, digest: str | None = None
+    ) -> Exported:
+        """Write the ranker as one ONNX file, transforms included; see `placings.rankers.export_ranker`."""
+        from placings.rankers.onnx_files import export_ranker
+
+        return export_ranker(self, path, opset=opset, digest=digest)
 
     # -- scikit-learn ------------------------------------------------------------------------------
 

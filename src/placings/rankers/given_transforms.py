@@ -27,5 +27,5 @@ def name_transform(ranker: Any) -> Any:
     fitted = getattr(ranker, "transform_", None)
     if isinstance(fitted, SklearnTransform):
         return fitted.state()[0]["transform"]
-    chosen = ranker.transform if fitted is None else fitted
+    chosen = getattr(ranker, "transform", None) if fitted is None else fitted
     return type(chosen).__name__.lower() if isinstance(chosen, Transform) else chosen

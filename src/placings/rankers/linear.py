@@ -112,6 +112,32 @@ class LinearRanker(Ranker):
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def transform(self) -> Any:
+        """The transform that was given. Without one there is no such attribute.
+
+        scikit-learn takes whatever has an attribute `transform` for a transformer, which a ranker is not.
+        """
+        if self._given is None:
+            raise AttributeError(f"this {type(self).__name__} has no transform")
+        return self._given
+
+    @transform.setter
+    def transform(self, given: Any) -> None:
+        vars(self)["transform"] = given
+
+    @property
+    def _given(self) -> Any:
+        return vars(self).get("transform")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings; with `deep` also those of a transform."""
+        params = {name: vars(self).get(name) for name in self._get_param_names()}
+        if deep and hasattr(self._given, "get_params"):
+            inner = self._given.get_params(deep=True)
+            params |= {f"transform__{name}": value for name, value in inner.items()}
+        return params
+
     def contributions(self, X: Any) -> Any:
         """What each feature adds to each score `[rows, features + 1]`: `coef · x`, the last column the bias.
 
@@ -145,7 +171,7 @@ class LinearRanker(Ranker):
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         self._check_settings()
         self.transform_ = None
-        if self.transform is not None:
+        if self._given is not None:
             self.transform_ = simplify(self._make_transform().fit(train))
             if is_foreign(self.transform_):
                 say_unsaved(self.transform_, stacklevel=4)
@@ -178,9 +204,9 @@ class LinearRanker(Ranker):
         return self.transform_.apply(X, borders)
 
     def _make_transform(self) -> Transform:
-        if isinstance(self.transform, Transform):
-            return make_transform(self.transform)
-        return make_transform(self.transform, missing=self.missing)
+        if isinstance(self._given, Transform):
+            return make_transform(self._given)
+        return make_transform(self._given, missing=self.missing)
 
     def _missing_policy(self) -> str:
         if self.transform_ is not None:
@@ -199,12 +225,12 @@ class LinearRanker(Ranker):
         facts, arrays = self.transform_.state()
         out = io.BytesIO()
         np.savez(out, **arrays)
-        told = {"state": facts, "columns": len(self.coef_), "given": not isinstance(self.transform, str)}
+        told = {"state": facts, "columns": len(self.coef_), "given": not isinstance(self._given, str)}
         return {**files, TRANSFORM: out.getvalue(), FACTS: json.dumps(told).encode()}
 
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
         wanted = {f"{name}.npy": name for name in ARRAYS}
-        own = {TRANSFORM, FACTS} if self.transform is not None else set()
+        own = {TRANSFORM, FACTS} if self._given is not None else set()
         if set(files) != {*wanted, *own}:
             given = ", ".join(sorted(files)) or "nothing"
             raise BadInput(f"a LinearRanker is stored as {', '.join([*wanted, *sorted(own)])}. Got {given}.")
@@ -232,7 +258,7 @@ class LinearRanker(Ranker):
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
-        if self.transform is not None and not isinstance(self.transform, str):
+        if self._given is not None and not isinstance(self._given, str):
             params["transform"] = name_transform(self)
         return params
 
@@ -338,7 +364,7 @@ class LinearRanker(Ranker):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < np.inf:
                 raise BadInput(f"{name} must be a number above 0. Got {value!r}.")
-        if self.transform is not None and isinstance(self._make_transform(), Mixture):
+        if self._given is not None and isinstance(self._make_transform(), Mixture):
             raise BadInput(
                 "a mixture is learned by a network, together with its weights. Use NeuralRanker, or "
                 f"{setting('transform', 'quantile_normal')}."

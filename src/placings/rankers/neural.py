@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -36,9 +36,6 @@ from placings.transforms import (
     refuse_half,
     simplify,
 )
-
-if TYPE_CHECKING:
-    from placings.rankers.export import Exported
 
 MOST_DENSE = 1 << 28  # numbers; CSR data beyond it enter by a bag
 WIDEST_DENSE = 1 << 12  # columns; so do wider ones
@@ -235,15 +232,6 @@ class NeuralRanker(Ranker):
 
         offsets = X.offsets if isinstance(X, RankingData) else None
         return attribute_rows(self.network_, as_dense(self._as_features(X)), offsets)
-
-    def export_onnx(
-        self, path: str | Path, *, opset: int | None = None, digest: str | None = None
-    ) -> Exported:
-        """Write the ranker as one ONNX file, transforms included; see `rankers.export.export_ranker`."""
-        need_torch()
-        from placings.rankers.export import export_ranker
-
-        return export_ranker(self, path, opset=opset, digest=digest)
 
     # -- what Ranker asks for ----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from .catalogue import RANKERS as RANKERS
 from .catalogue import explain_setting as explain_setting
 from .catalogue import find_choice as find_choice
 from .catalogue import find_class as find_class
+from .catalogue import find_setting as find_setting
 from .catalogue import make_ranker as make_ranker
 from .child_loading import try_in_child as try_in_child
 from .click_weights import ClickWeights as ClickWeights

@@ -107,6 +107,18 @@ class CatBoostRanker(TreeRanker):
             "random_seed": ("CatBoost", ("random_state",)),
             "thread_count": ("CatBoost", ("n_jobs",)),
             "loss_function": ("CatBoost", ("loss", "objective")),
+            "bagging_temperature": ("CatBoost", ("bagging_fraction", "subsample")),
+            "reg_lambda": ("XGBoost", ("l2_leaf_reg",)),
+        },
+        passed=(
+            "subsample", "bagging_temperature", "bootstrap_type", "border_count", "max_bin", "grow_policy",
+            "max_leaves", "min_data_in_leaf", "nan_mode", "one_hot_max_size", "cat_features", "task_type",
+            "boosting_type", "score_function", "monotone_constraints", "leaf_estimation_iterations",
+            "od_type", "sampling_unit", "feature_border_type", "model_size_reg", "custom_metric",
+        ),
+        notes={
+            "num_leaves": "CatBoost's trees are symmetric and bounded by their depth: depth=6. With "
+            "params={'grow_policy': 'Lossguide', 'max_leaves': 31} also by leaves.",
         },
         quick={"rounds": 20, "random_state": 0},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -67,6 +68,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     ]  # where not "present and not zero"; see feco.references.adopt_rules
     training_: dict[str, Any]
     _sample: Matrix
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """A setting that the class does not have is answered by what it is called here, not by Python."""
+        if settings:
+            plain = cls.__init__ is object.__init__  # whose signature says that it takes anything
+            parameters = [] if plain else list(inspect.signature(cls.__init__).parameters.values())
+            known = {each.name for each in parameters}
+            if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+                for name in settings:
+                    if name not in known:
+                        from placings.rankers.catalogue import refuse_setting
+
+                        refuse_setting(cls, name)
+        return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings, as in scikit-learn; one of another library is answered by its name here."""
+        known = self._get_param_names()
+        for name in params:
+            if name.partition("__")[0] not in known:
+                from placings.rankers.catalogue import refuse_setting
+
+                refuse_setting(type(self), name)
+        changed: Self = super().set_params(**params)
+        return changed
 
     # -- what a ranker fills in --------------------------------------------------------------------
 

@@ -254,7 +254,23 @@ class LightGBMRanker(TreeRanker):
             "subsample_freq": ("LightGBM", ("bagging_freq",)),
             "feature_fraction": ("LightGBM", ("colsample", "rsm")),
             "objective": ("LightGBM", ("loss",)),
+            "num_iteration": ("LightGBM", ("rounds",)),
+            "n_iter": ("LightGBM", ("rounds",)),
+            "max_leaf": ("LightGBM", ("leaves",)),
+            "min_data": ("LightGBM", ("min_data_in_leaf",)),
+            "truncation_level": ("LightGBM", ("lambdarank_truncation_level",)),
+            "l1_regularization": ("LightGBM", ("reg_alpha",)),
+            "l2_regularization": ("scikit-learn", ("reg_lambda", "l2_leaf_reg", "weight_decay")),
+            "max_features": ("scikit-learn", ("feature_fraction", "colsample", "rsm")),
+            "max_iter": ("scikit-learn", ("rounds", "steps")),
         },
+        passed=(
+            "max_depth", "max_bin", "min_sum_hessian_in_leaf", "min_child_weight", "min_gain_to_split",
+            "min_split_gain", "label_gain", "lambdarank_norm", "sigmoid", "boosting", "boosting_type",
+            "linear_tree", "extra_trees", "path_smooth", "monotone_constraints", "categorical_feature",
+            "device_type", "device", "force_col_wise", "force_row_wise", "deterministic", "cat_smooth",
+            "feature_fraction_bynode", "data_sample_strategy", "subsample_for_bin", "max_delta_step",
+        ),
         quick={"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
     )
 

@@ -83,6 +83,29 @@ class LinearRanker(Ranker):
             "ridge": {"C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))},
         },
         random=False,
+        familiar={
+            "c": ("SVM^rank", ("C",)),
+            "epsilon": ("SVM^rank", ("tol",)),
+            "n_iter": ("scikit-learn", ("max_iter",)),
+            "strategy": ("scikit-learn", ("missing",)),
+        },
+        notes={
+            "alpha": "scikit-learn's alpha is 1 over C here, up to a factor: a smaller C shrinks more.",
+            "lambda": "a penalty λ is 1 over C here, up to a factor: a smaller C shrinks more.",
+            "reg_lambda": "a penalty λ is 1 over C here, up to a factor: a smaller C shrinks more.",
+            "penalty": "the penalty is L2, as strong as C is small.",
+            "l1_ratio": "the penalty is L2, as strong as C is small.",
+            "solver": "there is one solver; tol and max_iter say when it ends.",
+            "dual": "there is one solver; tol and max_iter say when it ends.",
+            "kernel": "it is linear; a curve comes from transform='quantile_normal', or from trees.",
+            "normalize": "scale=True (the default) divides by the standard deviation.",
+            "learning_rate": "nothing is stepped by a rate: a Newton method ends at the minimum, to tol.",
+            "n_estimators": "a linear ranker has no trees. Use lightgbm, xgboost or catboost.",
+            "num_leaves": "a linear ranker has no trees. Use lightgbm, xgboost or catboost.",
+            "max_depth": "a linear ranker has no trees. Use lightgbm, xgboost or catboost.",
+            "rounds": "a linear ranker has no rounds; max_iter bounds its steps.",
+            "epochs": "a linear ranker has no epochs; max_iter bounds its steps.",
+        },
     )
 
     def __init__(

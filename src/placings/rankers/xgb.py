@@ -276,6 +276,21 @@ class XGBoostRanker(TreeRanker):
             "subsample": ("XGBoost", ("bagging_fraction",)),
             "colsample_bytree": ("XGBoost", ("colsample", "feature_fraction", "rsm")),
             "eval_metric": ("XGBoost", ("metric",)),
+            "lambdarank_pair_method": ("XGBoost", ("pair_method",)),
+            "lambdarank_num_pair_per_sample": ("XGBoost", ("pairs",)),
+            "min_split_loss": ("XGBoost", ("gamma",)),
+            "min_sum_hessian_in_leaf": ("LightGBM", ("min_child_weight",)),
+            "min_gain_to_split": ("LightGBM", ("gamma",)),
+        },
+        passed=(
+            "max_leaves", "max_bin", "grow_policy", "tree_method", "booster", "max_delta_step", "device",
+            "colsample_bylevel", "colsample_bynode", "monotone_constraints", "interaction_constraints",
+            "scale_pos_weight", "base_score", "num_parallel_tree", "sampling_method", "ndcg_exp_gain",
+            "lambdarank_unbiased", "lambdarank_bias_norm", "lambdarank_normalization", "rate_drop",
+        ),
+        notes={
+            "num_leaves": "XGBoost's trees are bounded by their depth: max_depth=6. With params={'grow_policy': "
+            "'lossguide', 'max_leaves': 31} also by leaves.",
         },
         quick={"rounds": 20, "random_state": 0},
     )

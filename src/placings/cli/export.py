@@ -33,10 +33,11 @@ def export_model(
     """
     from placings.cli.caching import format_bytes
     from placings.cli.checks import check_output
-    from placings.core import read_bundle
+    from placings.core import find_bundle, read_bundle
     from placings.rankers import export_ranker, load_ranker
 
     check_output(out, "OUT")
+    model = find_bundle(model)
     found = read_bundle(model, digest=digest).digest
     ranker = load_ranker(model, digest=found)
     made = export_ranker(ranker, out, opset=opset, digest=found)

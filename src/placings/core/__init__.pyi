@@ -10,6 +10,7 @@ from .arrays import as_scores as as_scores
 from .arrays import as_vector as as_vector
 from .bundle import MANIFEST as MANIFEST
 from .bundle import Bundle as Bundle
+from .bundle import find_bundle as find_bundle
 from .bundle import read_bundle as read_bundle
 from .bundle import read_settled as read_settled
 from .bundle import refuse_other as refuse_other

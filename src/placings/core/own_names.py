@@ -42,7 +42,14 @@ def find_own_name(function: object, known: Mapping[str, Callable[..., Any]]) -> 
 
 
 def say_unregistered(kind: str, name: str, known: Iterable[str]) -> str | None:
-    """What to do about a name that nobody registered; None where it looks like a slip in a known one."""
-    if difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=1, cutoff=NEAR):
+    """What to do about a name that nobody registered; None where it looks like a slip in a known one.
+
+    >>> say_unregistered("loss", "sofmax", ["softmax"])
+    >>> say_unregistered("loss", "own_softmax", ["softmax"])
+    "did you mean 'softmax'? If it is one of your own, call pg.register_loss('own_softmax', …) first."
+    """
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=1, cutoff=NEAR)
+    if near and near[0] not in name.lower():
         return None
-    return f"if it is one of your own, call pg.register_{kind}({name!r}, …) first."
+    guess = f"did you mean {near[0]!r}? If" if near else "if"
+    return f"{guess} it is one of your own, call pg.register_{kind}({name!r}, …) first."

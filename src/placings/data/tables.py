@@ -941,7 +941,7 @@ def _say_odd(value: str) -> str:
     group = next((sign for sign in ",.' " if re.match(GROUPED.format(re.escape(sign)), value)), None)
     if group is not None:
         return f"pass {option('thousands', value=group)} if it separates thousands"
-    return f"pass {option('missing', value=value)} if it means a missing value, or leave the column out"
+    return f"pass {option('missing', value=value)} if it means a missing value, or leave it out of {option('features')}"
 
 
 def find_line(path: Path, delimiter: str, row: int) -> int:

@@ -18,15 +18,17 @@ def make_linear_graph(ranker: LinearRanker, opset: int) -> Any:
     """`score = coef · x + b` in float64, missing values filled."""
     from onnx import TensorProto, helper, numpy_helper
 
-    arrays = {"fill": ranker.fill_, "coef": ranker.coef_, "intercept": np.array(ranker.intercept_)}
+    arrays = {"fill": ranker.fill_, "coef": ranker.coef_[:, None], "intercept": np.array(ranker.intercept_)}
     constants = [numpy_helper.from_array(np.asarray(each, np.float64), name) for name, each in arrays.items()]
+    constants.append(numpy_helper.from_array(np.array([-1], dtype=np.int64), "flat"))
     nodes = [
         helper.make_node("Cast", [INPUT], ["wide"], to=TensorProto.DOUBLE),
         helper.make_node("IsNaN", ["wide"], ["missing"]),
         helper.make_node("Where", ["missing", "fill", "wide"], ["filled"]),
         helper.make_node("MatMul", ["filled", "coef"], ["sums"]),
         helper.make_node("Add", ["sums", "intercept"], ["exact"]),
-        helper.make_node("Cast", ["exact"], [OUTPUT], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["exact"], ["rounded"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["rounded", "flat"], [OUTPUT]),
     ]
     return _make_model(nodes, constants, ranker.n_features_in_, opset)
 

@@ -94,7 +94,7 @@ def build_transform(facts: Mapping[str, Any]) -> Transform:
     if isinstance(name, str) and name in OWN_TRANSFORMS and isinstance(settings, Mapping):
         return build_own(name, {key: _read_setting(value) for key, value in settings.items()})
     if not isinstance(name, str) or name not in TRANSFORMS or not isinstance(settings, Mapping):
-        hint = say_unregistered("transform", name, TRANSFORMS) if isinstance(name, str) else None
+        hint = say_unregistered("transform", name, ()) if isinstance(name, str) else None
         more = "" if hint is None else f" {hint[:1].upper()}{hint[1:]}"
         raise BadInput(f"a transform's state must name one of {', '.join(TRANSFORMS)}. Got {name!r}.{more}")
     kind = TRANSFORMS[name]

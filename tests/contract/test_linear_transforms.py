@@ -1,4 +1,4 @@
-"""Every transform in front of a linear ranker: saved, scored live and exported with the scores of `predict`."""
+"""Every transform in front of a linear ranker: saved, live and exported it has the scores of `predict`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def test_it_gives_the_same_scores_saved_live_and_as_onnx(transform: Any, tmp_pat
     np.testing.assert_array_equal(back.predict(DATA), ours)
     with mock.patch.object(export, "MODERN", (99, 0)):  # the older exporter, in a tenth of the time
         ranker.export_onnx(tmp_path / "ranker.onnx")
-    session = onnxruntime.InferenceSession(
-        str(tmp_path / "ranker.onnx"), providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(str(tmp_path / "ranker.onnx"), providers=["CPUExecutionProvider"])
     live = make_scorer(back)
     for start, stop in zip(DATA.offsets[:-1], DATA.offsets[1:], strict=True):
         rows = np.array(DATA.X[start:stop])

@@ -280,9 +280,7 @@ def _compare_trained(data: Path | list[Path], chosen: Mapping[str, Any], overwri
         check_library("optuna", "tuning", "optuna", "tune")
     group = str(chosen.get("split_by", "auto"))
     whole: Any = read_data(data, **reading) if isinstance(data, list) else data
-    parts = read_folds(
-        whole, chosen.get("folds"), settings["random_state"], take_options(reading), group
-    )
+    parts = read_folds(whole, chosen.get("folds"), settings["random_state"], take_options(reading), group)
     training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
     common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
     tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}

@@ -22,7 +22,7 @@ def export_model(
 ) -> None:
     """Write a ranker as an ONNX file: raw features in, scores out, no Python needed to serve it.
 
-    Networks, linear rankers and the trees of LightGBM, XGBoost and CatBoost, transforms included. ONNX Runtime
+    Networks, linear rankers and the trees of LightGBM, XGBoost and CatBoost, with transforms. ONNX Runtime
     scores a sample before the file takes its place, and must agree with the ranker.
 
     \b

@@ -101,12 +101,12 @@ def fit_files(
 
     chosen = read_config(config, OPTIONS, fit_files)
     given = merge_settings(chosen, settings or [], ranker)
-    chosen.pop("set", None)
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
-        "seed": seed, "fold": fold, **vars(columns), "propensity": propensity, "out": out, "mlflow": mlflow, "coverage_limits": coverage_limits,
-        "positive_weight": positive_weight, "split_by": split_by,
+        "seed": seed, "fold": fold, **vars(columns), "propensity": propensity, "out": out, "mlflow": mlflow,
+        "coverage_limits": coverage_limits, "positive_weight": positive_weight, "split_by": split_by,
     }  # fmt: skip
+    chosen = {name: value for name, value in chosen.items() if name != "set"}
     chosen |= {name: value for name, value in flags.items() if value is not None}
     name = str(chosen.get("ranker", "lightgbm"))
     names = split_names(chosen.get("metrics", "ndcg@1,ndcg@5,ndcg@10,mrr"))
@@ -308,9 +308,7 @@ def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
         raise typer.Exit(SAID_NO)
 
 
-def read_parts(
-    path: Path | Sequence[Path], chosen: dict[str, Any], seed: int
-) -> dict[str, RankingData]:
+def read_parts(path: Path | Sequence[Path], chosen: dict[str, Any], seed: int) -> dict[str, RankingData]:
     """train, and valid and test where there are such: files, a share, or a collection's own parts."""
     from placings.cli.loading import is_folder, read_data
     from placings.data import find_clusters, find_collection

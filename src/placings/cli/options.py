@@ -27,7 +27,9 @@ class Format(StrEnum):
 # -- reading data ------------------------------------------------------------------------------------
 TrainingData = Annotated[
     list[Path],
-    typer.Argument(help="Training data: a file, several or a glob as one set, or a known collection's folder."),
+    typer.Argument(
+        help="Training data: a file, several or a glob as one set, or a known collection's folder."
+    ),
 ]
 FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
 Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
@@ -49,7 +51,9 @@ FeatureNames = Annotated[
 Item = Annotated[str | None, typer.Option(help="Column of the item ids, in a table.")]
 Time = Annotated[str | None, typer.Option(help="Column of the times, in a table.")]
 Position = Annotated[str | None, typer.Option(help="Column of the ranks that were shown, in a table.")]
-Ignore = Annotated[str | None, typer.Option(help="Columns or features to pass over, with commas.", metavar="NAMES")]
+Ignore = Annotated[
+    str | None, typer.Option(help="Columns or features to pass over, with commas.", metavar="NAMES")
+]
 Groups = Annotated[
     Path | None, typer.Option(help="File of the rows of each query, for svmlight text without qid.")
 ]

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
-    "storage", "study", "workers", "timeout", "prune", *COLUMNS, "propensity", "seed", "out", "mlflow", "positive_weight", "split_by",
+    "storage", "study", "workers", "timeout", "prune", *COLUMNS, "propensity", "seed",
+    "out", "mlflow", "positive_weight", "split_by",
 )  # fmt: skip
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 

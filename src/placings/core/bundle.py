@@ -94,9 +94,8 @@ def read_bundle(path: str | Path, *, digest: str | None = None) -> Bundle:
 def find_bundle(path: str | Path) -> Path:
     """The bundle at a path: the path itself, or `model` in the folder of a run that `placings fit` wrote."""
     path = Path(path)
-    inner = path / "model"
-    run = not (path / MANIFEST).exists() and not (path / "reranker").exists() and (path / "run.json").is_file()
-    return inner if run and (inner / MANIFEST).is_file() else path
+    bare = not (path / MANIFEST).exists() and not (path / "reranker").exists()
+    return path / "model" if bare and (path / "model" / MANIFEST).is_file() else path
 
 
 def read_settled(path: Path, read: Callable[[Path], Result]) -> Result:

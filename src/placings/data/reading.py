@@ -70,10 +70,8 @@ def read(
     """
     files_given = list_files(path)
     if len(files_given) > 1:
-        common: dict[str, Any] = {"format": format, "cache": cache, "progress": progress, **options}
-        if fold is not None or split is not None:
-            raise BadInput(f"fold and split choose from one collection's folder. Got {len(files_given)} paths.")
-        return _read_several(files_given, common)
+        common = {"format": format, "fold": fold, "split": split, "cache": cache, "progress": progress}
+        return _read_several(files_given, {**common, **options})
     path = files_given[0]
     if path.is_dir() and format is None and any(path.glob("*.parquet")):
         format = "parquet"
@@ -107,6 +105,8 @@ def read(
 
 def _read_several(files: list[Path], options: dict[str, Any]) -> RankingData:
     """Files one after the other as one data set; what each says of itself is said once."""
+    if options["fold"] is not None or options["split"] is not None:
+        raise BadInput(f"fold and split choose from one collection's folder. Got {len(files)} paths.")
     repeated = options.get("repeated_qid", "error")
     said: set[str] = set()
     chosen: dict[str, Any] = {}
@@ -131,7 +131,9 @@ def _read_several(files: list[Path], options: dict[str, Any]) -> RankingData:
     except BadInput as error:
         listed = ", ".join(f"part {place}: {file}" for place, file in enumerate(files[:5]))
         more = ", …" if len(files) > 5 else ""
-        raise BadInput(f"the {len(files)} files are no one data set: {error.marked} ({listed}{more})") from None
+        raise BadInput(
+            f"the {len(files)} files are no one data set: {error.marked} ({listed}{more})"
+        ) from None
     return _choose(whole, **chosen, path=files[0]) if any(chosen.values()) else whole
 
 

@@ -754,7 +754,8 @@ def from_table(
     columns that play no part become `segments`, as do whole numbers named `user_id` or `session_id`. But
     columns whose names say that a ranker must not learn from them (`clicked`, `rank`, `visitor_id`, …;
     `placings.data.tables.LEAKS`) are left out with a `LeftOut`
-    warning, except those in `keep`. Columns in `ignore` play no part. `item=False`, `position=False`, `time=False` and `segments=()` mean none.
+    warning, except those in `keep`. Columns in `ignore` play no part. `item=False`, `position=False`,
+    `time=False` and `segments=()` mean none.
 
     Null and NaN features are missing (NaN); ±inf, a null qid and a null, negative or textual label are
     errors with the column and the row, counted from 0. Rows may come in any order.
@@ -836,7 +837,7 @@ def read_csv(
     numbers, a lone `-`, `--`, `–`, `?` or `.` is missing too, which is said. `thousands` is what separates
     thousands, such as "," in 1,234: without it such a column is text, which is said with its line.
     """
-    if thousands is not None and (len(thousands) != 1 or thousands.isalnum() or thousands in "+-\n\r\""):
+    if thousands is not None and (len(thousands) != 1 or thousands.isalnum() or thousands in '+-\n\r"'):
         raise BadInput(f"thousands must be one sign, such as ','. Got {thousands!r}.")
 
     path = Path(path)
@@ -941,7 +942,8 @@ def _say_odd(value: str) -> str:
     group = next((sign for sign in ",.' " if re.match(GROUPED.format(re.escape(sign)), value)), None)
     if group is not None:
         return f"pass {option('thousands', value=group)} if it separates thousands"
-    return f"pass {option('missing', value=value)} if it means a missing value, or leave it out of {option('features')}"
+    given = option("missing", value=value)
+    return f"pass {given} if it means a missing value, or leave it out of {option('features')}"
 
 
 def find_line(path: Path, delimiter: str, row: int) -> int:

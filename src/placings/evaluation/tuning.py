@@ -336,7 +336,8 @@ def tune(
 
     A trial is judged on `valid`, or without it over `folds` query folds of `train`: the mean is over all
     held-out queries, those with nothing relevant counted as `empty` says (as 0 by a metric that ends in
-    `:ips`, which needs the propensity of the data). `metric` may be a function of your own. Folds keep the queries of one user
+    `:ips`, which needs the propensity of the data). `metric` may be a function of your own.
+    Folds keep the queries of one user
     (segment `user_id`) or session (`session_id`) together, where the data know them; `group` names another
     segment, "query" deals out single queries. `method` is "tpe" (Optuna's
     default), "random" or "grid" (all combinations in a seeded order, or the first `trials` of them). TPE

@@ -123,7 +123,7 @@ def find_loss(
 
     `draws` above 0 make it `stochastic`, with the temperature and style of its noise; `options` are the
     keywords of its function. Case does not matter, nor does an ending `_loss`. A function of your own,
-    `function(scores, labels, mask)` with one value for each query, is taken too, after a try on a small batch.
+    `function(scores, labels, mask)` with one value for each query, is taken too, once it was tried.
 
     >>> loss = find_loss("approx_ndcg@5", draws=8, temperature=0.2)
     >>> str(loss), loss.options, loss.draws

@@ -255,7 +255,8 @@ def list_metrics(metrics: AnyMetrics) -> list[str | Metric]:
     for each, chosen in found:
         if callable(each) and chosen.own and own.setdefault(str(chosen), each) is not each:
             raise BadInput(
-                f"two functions are both called {str(chosen)!r}. Name one: pg.register_metric('my_metric', …)."
+                f"two functions are both called {str(chosen)!r}. Name one: "
+                "pg.register_metric('my_metric', …)."
             )
     return named
 

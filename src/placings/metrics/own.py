@@ -75,7 +75,9 @@ class OwnFunction:
             got = type(found).__name__ if values.shape == () else f"shape {values.shape}"
             raise BadInput(f"the metric {self.name!r} must give {each}. Got {got}.")
         if np.isinf(values).any():
-            raise BadInput(f"the metric {self.name!r} must give finite numbers, or NaN for no value. Got inf.")
+            raise BadInput(
+                f"the metric {self.name!r} must give finite numbers, or NaN for no value. Got inf."
+            )
         return values
 
 
@@ -143,9 +145,7 @@ def find_own_metric(name: str) -> OwnMetric | None:
     return OWN_METRICS.get(name) or HELD_METRICS.get(name)
 
 
-def _make(
-    name: str, function: Callable[..., Any], lower: bool, bounds: tuple[float, float]
-) -> OwnMetric:
+def _make(name: str, function: Callable[..., Any], lower: bool, bounds: tuple[float, float]) -> OwnMetric:
     if not callable(function):
         raise BadInput(f"the metric {name!r} must be a function of scores and labels. Got {function!r}.")
     places = [each for each in _list_parameters(function) if each.kind is not each.KEYWORD_ONLY]

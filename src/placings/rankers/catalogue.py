@@ -122,7 +122,8 @@ EVERYWHERE = {
     "eval_set": "validation data go to fit: fit(train, valid=…).",
     "eval_at": "the cutoff is part of the metric's name: metric='ndcg@5'.",
     "ndcg_eval_at": "the cutoff is part of the metric's name: metric='ndcg@5'.",
-    "validation_fraction": "validation data go to fit: train, valid = data.split(0.8, 0.2); fit(train, valid=valid).",
+    "validation_fraction": "validation data go to fit: train, valid = data.split(0.8, 0.2); "
+    "fit(train, valid=valid).",
     "warm_start": "every fit starts anew; a network goes on from its checkpoint=….",
     "fit_intercept": "a constant changes no order within a query, so there is nothing to fit.",
     "importance_type": "ask afterwards: ranker.feature_importances('gain') or ('split').",
@@ -132,7 +133,9 @@ EVERYWHERE = {
 def refuse_setting(kind: type[Ranker], name: str) -> None:
     """Refuse a setting that a ranker does not have, with what it is called here."""
     known = kind._get_param_names()
-    raise UnknownSetting(f"setting of {kind.__name__}", name, known, meaning=explain_setting(name, known, kind))
+    raise UnknownSetting(
+        f"setting of {kind.__name__}", name, known, meaning=explain_setting(name, known, kind)
+    )
 
 
 class UnknownSetting(UnknownName, TypeError):

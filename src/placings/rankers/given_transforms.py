@@ -23,7 +23,7 @@ def say_unsaved(transform: Transform, stacklevel: int) -> None:
 
 
 def name_transform(ranker: Any) -> Any:
-    """What a bundle calls a transform that was given as an object; unfitted, one of scikit-learn has no name."""
+    """What a bundle calls a transform that was given as an object; one of scikit-learn must be fitted."""
     fitted = getattr(ranker, "transform_", None)
     if isinstance(fitted, SklearnTransform):
         return fitted.state()[0]["transform"]

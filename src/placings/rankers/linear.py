@@ -44,8 +44,8 @@ class LinearRanker(Ranker):
     itself. With ridge a weight is that of a row's error, and a propensity multiplies labels. Queries of one
     label level teach nothing.
 
-    `transform` is a name ("quantile_normal", "cdf", "log1p", …), a Transform or a scikit-learn transformer that
-    the features pass first, here and whenever rows are scored; `coef_` is then of what it gives, and the
+    `transform` is a name ("quantile_normal", "cdf", "log1p", …), a Transform or a scikit-learn transformer:
+    the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and the
     missing values are filled before it. None: the features as they are.
 
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
@@ -61,8 +61,9 @@ class LinearRanker(Ranker):
     >>> bool(ranker.coef_[0] > 0), float(ranker.coef_[1])
     (True, 0.0)
 
-    >>> ranker = LinearRanker(transform="quantile_normal").fit([[1.0], [20.0], [300.0]], [0, 1, 2], qid=[1, 1, 1])
-    >>> bool((ranker.predict([[1.0], [300.0]])[1] > ranker.predict([[1.0], [300.0]])[0]))
+    >>> ranker = LinearRanker(transform="quantile_normal")
+    >>> low, high = ranker.fit([[1.0], [20.0], [300.0]], [0, 1, 2], qid=[1, 1, 1]).predict([[1.0], [300.0]])
+    >>> bool(high > low)
     True
 
     Joachims: Training linear SVMs in linear time, KDD 2006. Lee and Lin: Large-scale linear RankSVM, 2014.

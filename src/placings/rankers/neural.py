@@ -119,7 +119,7 @@ class NeuralRanker(Ranker):
         notes={
             "alpha": "scikit-learn's alpha is weight_decay here.",
             "c": "a network's penalty is weight_decay, larger for more.",
-            "n_estimators": "a network has steps=4000 and members=16; trees are lightgbm, xgboost or catboost.",
+            "n_estimators": "a network has steps=4000 and members=16; trees are lightgbm, xgboost, catboost.",
             "rounds": "a network has steps=4000; rounds are of lightgbm, xgboost and catboost.",
             "num_leaves": "a network has no leaves: hidden=[64, 32] are its layers.",
             "max_depth": "a network has no trees: hidden=[64, 32] are its layers.",

@@ -14,7 +14,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import placings
-from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, need_library, write_atomically
+from placings.core import (
+    BadInput,
+    Floats,
+    Floats32,
+    MissingExtra,
+    PlacingsError,
+    need_library,
+    write_atomically,
+)
 from placings.rankers.catalogue import CLASSES
 from placings.rankers.estimator import Ranker
 
@@ -90,7 +98,9 @@ def export_ranker(
 
 def _find_kind(ranker: Ranker) -> str:
     """The class of placings that a ranker is of; one that scores in a way of its own is refused."""
-    kind = next((each.__name__ for each in type(ranker).__mro__ if CLASSES.get(each.__name__) == each.__module__), "")
+    kind = next(
+        (each.__name__ for each in type(ranker).__mro__ if CLASSES.get(each.__name__) == each.__module__), ""
+    )
     if kind in OUT_OF_REACH:
         raise BadInput(f"{kind} is not exported to ONNX: {OUT_OF_REACH[kind]}.")
     if kind not in DRAFTS:
@@ -123,9 +133,7 @@ def _draft_network(ranker: Any, opset: int | None) -> Draft:
     from placings.rankers.export import make_network, score_exactly, score_network
 
     model = make_network(ranker, opset)
-    return Draft(
-        model, lambda rows: score_network(ranker, rows), lambda rows: score_exactly(ranker, rows)
-    )
+    return Draft(model, lambda rows: score_network(ranker, rows), lambda rows: score_exactly(ranker, rows))
 
 
 def _draft_linear(ranker: Any, opset: int | None) -> Draft:
@@ -225,9 +233,7 @@ def check_export(path: Path, ranker: Ranker, draft: Draft) -> float:
         calls = [rows[~np.isinf(rows).any(axis=1)] for rows in calls]
     theirs = np.concatenate(run_file(path, calls))
     ours = np.concatenate([draft.score(rows) for rows in calls])
-    return compare_scores(
-        ours, theirs, lambda: np.concatenate([draft.score_exactly(rows) for rows in calls])
-    )
+    return compare_scores(ours, theirs, lambda: np.concatenate([draft.score_exactly(rows) for rows in calls]))
 
 
 def run_file(path: Path, calls: Sequence[Floats32]) -> list[Floats]:

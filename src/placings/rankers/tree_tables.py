@@ -1,4 +1,4 @@
-"""The trees of three libraries as one table of nodes: where each node sends a row, and what a leaf is worth."""
+"""The trees of three libraries as one table of nodes: where each sends a row, and what a leaf is worth."""
 
 from __future__ import annotations
 
@@ -59,9 +59,11 @@ class TreeTable:
         return total
 
     def probe(self, row: Floats32) -> Floats32:
-        """Rows like this one `[1, features]`, a feature of each just below, on or above a threshold, or gone."""
+        """Rows like this one `[1, features]`, a feature just below, on or above a threshold, or missing."""
         inner = np.flatnonzero(~self.leaf)
-        chosen = inner[np.unique(np.linspace(0, len(inner) - 1, PROBES).astype(np.int64))] if len(inner) else inner
+        chosen = (
+            inner[np.unique(np.linspace(0, len(inner) - 1, PROBES).astype(np.int64))] if len(inner) else inner
+        )
         rows = np.repeat(np.asarray(row, dtype=np.float32), 4 * len(chosen), axis=0)
         with np.errstate(over="ignore"):
             on = self.threshold[chosen].astype(np.float32)
@@ -72,7 +74,7 @@ class TreeTable:
 
 
 def read_trees(ranker: Any) -> TreeTable:
-    """The trees of a fitted tree ranker; what a table of thresholds cannot hold is refused with the reason."""
+    """The trees of a fitted tree ranker; what such a table cannot hold is refused with the reason."""
     readers = {
         "LightGBMRanker": _read_lightgbm,
         "XGBoostRanker": _read_xgboost,
@@ -88,9 +90,9 @@ def _read_lightgbm(ranker: Any) -> TreeTable:
     forest = read_forest(ranker.booster_.model_to_string())
     if forest is None:
         raise BadInput(
-            "this LightGBM model has trees that an ONNX file of thresholds cannot hold: splits by categories, "
-            "linear leaves, an average of trees, or zeros that count as missing. Serve it from its bundle, or "
-            "train without these."
+            "this LightGBM model has what an ONNX file of thresholds cannot hold: splits by categories, linear "
+            "leaves, an average of trees, or zeros that count as missing. Serve it from its bundle, or train "
+            "without these."
         )
     ends = np.append(forest.roots[1:], len(forest.feature))
     with np.errstate(invalid="ignore"):
@@ -121,8 +123,8 @@ def _read_xgboost(ranker: Any) -> TreeTable:
         )
         if (kinds == 1).any():
             raise BadInput(
-                "this XGBoost model splits by categories, which an ONNX file of thresholds cannot hold. Serve it "
-                "from its bundle, or encode the categories as numbers."
+                "this XGBoost model splits by categories, which an ONNX file of thresholds cannot hold. Serve "
+                "it from its bundle, or encode the categories as numbers."
             )
         leaf, own = left == -1, np.arange(len(left))
         value = np.asarray(tree["split_conditions"], dtype=np.float32).astype(np.float64)
@@ -153,7 +155,9 @@ def _read_catboost(ranker: Any) -> TreeTable:
     facts = {each["feature_index"]: each for each in model["features_info"]["float_features"]}
     scale, bias = model["scale_and_bias"]
     if sum(2 ** (len(tree.get("splits") or ()) + 1) for tree in model["oblivious_trees"]) > MOST_NODES:
-        raise BadInput(f"these trees have more than {MOST_NODES:,} nodes. Train with less depth or fewer rounds.")
+        raise BadInput(
+            f"these trees have more than {MOST_NODES:,} nodes. Train with less depth or fewer rounds."
+        )
     parts = []
     for tree in model["oblivious_trees"]:
         splits = tree.get("splits") or []
@@ -165,7 +169,7 @@ def _read_catboost(ranker: Any) -> TreeTable:
 
 
 def _spread_levels(splits: Sequence[Any], facts: dict[int, Any], leaves: Floats) -> dict[str, AnyArray]:
-    """A symmetric tree as nodes: on level l all 2^l nodes ask the same, and bit l of a leaf's place answers."""
+    """A symmetric tree as nodes: all 2^l nodes of level l ask the same, bit l of a leaf's place answers."""
     depth = len(splits)
     inner, total = 2**depth - 1, 2 ** (depth + 1) - 1
     level = np.repeat(np.arange(depth), 2 ** np.arange(depth)) if depth else np.zeros(0, dtype=np.int64)
@@ -191,13 +195,9 @@ def _join(mode: str, parts: Sequence[dict[str, AnyArray]]) -> TreeTable:
     """Trees one after the other; what leads to a node is moved along."""
     sizes = np.array([len(part["yes"]) for part in parts], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    joined = {
-        name: np.concatenate(
-            [part[name] + (start if name in ("yes", "no") else 0) if part[name].dtype != np.bool_ else part[name]
-             for part, start in zip(parts, starts, strict=False)]
-        )
-        for name in parts[0]
-    }  # fmt: skip
+    joined: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    moved = np.repeat(starts[:-1], sizes)
+    joined |= {name: joined[name] + moved for name in ("yes", "no")}
     return TreeTable(mode, starts[:-1], np.repeat(np.arange(len(parts)), sizes), **joined)
 
 

@@ -32,8 +32,8 @@ class RegisteredTransform:
             state = {}
         else:
             raise BadInput(
-                f"the transform {name!r} ({type(fitted).__name__}) does not say what it learned, so it can be "
-                "used but not saved. Register it with get_state and set_state: "
+                f"the transform {name!r} ({type(fitted).__name__}) does not say what it learned, so it can "
+                "be used but not saved. Register it with get_state and set_state: "
                 f"pg.register_transform({name!r}, …, get_state=…, set_state=…)."
             )
         if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):

@@ -106,8 +106,8 @@ class SklearnTransform(Transform):
     def _layer(self, export: bool) -> Layer:
         if export:
             raise BadInput(
-                f"{self._title} is Python code, for which ONNX has no form. Serve the ranker from its bundle, "
-                "or use one of placings' transforms. StandardScaler, MinMaxScaler, MaxAbsScaler and "
+                f"{self._title} is Python code, for which ONNX has no form. Serve the ranker from its "
+                "bundle, or use one of placings' transforms. StandardScaler, MinMaxScaler, MaxAbsScaler and "
                 "RobustScaler become one by themselves."
             )
         from placings.transforms.layers import Called
@@ -147,7 +147,9 @@ class SklearnTransform(Transform):
 
     def _give_arrays(self) -> dict[str, AnyArray]:
         name = str(self._describe()["transform"])
-        return {f"own.{key}": each for key, each in OWN_TRANSFORMS[name].give(self.transformer_, name)[1].items()}
+        return {
+            f"own.{key}": each for key, each in OWN_TRANSFORMS[name].give(self.transformer_, name)[1].items()
+        }
 
     def _take_facts(self, facts: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         name = str(facts["transform"])

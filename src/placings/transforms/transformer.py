@@ -388,7 +388,7 @@ def refuse_half(transform: Transform) -> None:
 
 
 def is_foreign(transform: Transform) -> bool:
-    """Whether it is of a class that placings does not know, and that is not registered: it cannot be saved."""
+    """Whether its class is none of ours and not registered, so that it cannot be saved."""
     from placings.transforms.names import TRANSFORMS
     from placings.transforms.own import find_registered
     from placings.transforms.sklearn_form import SklearnTransform

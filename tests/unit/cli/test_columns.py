@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.terminal import call_placings
+from terminal import call_placings
 
 import placings as pg
 
@@ -22,7 +22,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for place in range(1, 6):
             x, y = rng.normal(size=2).round(3)
             grade = int(x > 0.3)
-            lines.append(f'{search},p{place},{grade},2026-01-0{1 + search % 9}T10:00:00,{place},{x},"{1000 + place:,}",{y}\n')
+            lines.append(
+                f"{search},p{place},{grade},2026-01-0{1 + search % 9}T10:00:00,{place},{x},"
+                f'"{1000 + place:,}",{y}\n'
+            )
     head = "search,product,grade,at,slot,bm25,stock,noise\n"
     Path("part-1.csv").write_text(head + "".join(lines[:60]))
     Path("part-2.csv").write_text(head + "".join(lines[60:]))
@@ -52,7 +55,9 @@ def test_parts_become_one_run_whose_folder_is_as_good_as_its_model(folder: Path)
         assert scored.stdout.splitlines()[0] == '"qid","item","score","rank"'
         judged = call_placings("evaluate", "part-*.csv", *NAMED, "--model", place, "--json")
         assert json.loads(judged.stdout)["counts"]["queries"] == 24
-    compared = call_placings("compare", "part-1.csv", "part-2.csv", *NAMED, "--model", "a=run", "--metrics", "mrr", "--json")
+    compared = call_placings(
+        "compare", "part-1.csv", "part-2.csv", *NAMED, "--model", "a=run", "--metrics", "mrr", "--json"
+    )
     assert compared.returncode == 0, compared.stderr
     shown = call_placings("inspect", "part-1.csv", "part-2.csv", *NAMED, "--json")
     assert json.loads(shown.stdout)["queries"] == 24
@@ -89,7 +94,8 @@ def test_a_query_in_two_files_is_answered_with_the_flag(folder: Path) -> None:
 
 def test_a_configuration_names_columns_too(folder: Path) -> None:
     Path("run.yaml").write_text(
-        "qid: search\nlabel: grade\nitem: product\nignore: [noise, at]\nthousands: ','\nranker: ridge\nout: configured\n"
+        "qid: search\nlabel: grade\nitem: product\nignore: [noise, at, slot]\n"
+        "thousands: ','\nranker: ridge\nout: configured\n"
     )
     made = call_placings("fit", "part-1.csv", "--config", "run.yaml")
     assert made.returncode == 0, made.stderr

@@ -61,7 +61,9 @@ def test_a_fit_leaves_out_what_leaks_and_says_so(terminal: Terminal, log: Path, 
     assert "'clicked' (what people did) is no feature" in said
     assert "name it with --features." in said
     assert "keep=" not in said
-    assert "guessed position='position'. Name columns with --qid, --label, --item, --position, --time or" in said
+    assert (
+        "guessed position='position'. Name columns with --qid, --label, --item, --position, --time or" in said
+    )
 
 
 def test_features_that_are_named_are_read_and_the_model_remembers_them(

@@ -1,4 +1,4 @@
-"""Several files, or a glob, read as one data set; columns that are passed over; numbers as CSV writes them."""
+"""Several files, or a glob, as one data set; columns that are passed over; numbers as CSV writes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_parquet_parts_are_one_set(parts: Path) -> None:
 
 def test_a_query_in_two_files_is_an_error_or_joined_as_asked(parts: Path) -> None:
     (parts / "c.txt").write_text("0 qid:1 1:9\n")
-    with pytest.raises(BadInput, match=r"qid 1 stands in more than one part. Pass repeated_qid='join'.*c.txt"):
+    with pytest.raises(
+        BadInput, match=r"qid 1 stands in more than one part. Pass repeated_qid='join'.*c.txt"
+    ):
         pg.read([parts / "a.txt", parts / "c.txt"])
     joined = pg.read([parts / "a.txt", parts / "c.txt"], repeated_qid="join")
     assert (joined.n_queries, joined.n_rows) == (1, 3)
@@ -111,12 +113,15 @@ def test_a_dash_among_numbers_is_missing_which_is_said(tmp_path: Path, dash: str
 def test_a_column_of_dashes_and_words_stays_text(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        data = pg.read(write_prices(tmp_path, "qid,label,x,kind\n1,1,1,-\n1,0,2,new\n"), qid="qid", label="label")
+        data = pg.read(
+            write_prices(tmp_path, "qid,label,x,kind\n1,1,1,-\n1,0,2,new\n"), qid="qid", label="label"
+        )
     assert data.segments["kind"].tolist() == ["-", "new"]
 
 
 @pytest.mark.parametrize(
-    ("sign", "written", "number"), [(",", '"1,234,567.5"', 1234567.5), ("'", "1'234", 1234.0), (" ", "-1 234", -1234.0)]
+    ("sign", "written", "number"),
+    [(",", '"1,234,567.5"', 1234567.5), ("'", "1'234", 1234.0), (" ", "-1 234", -1234.0)],
 )
 def test_thousands_are_read_with_the_option(tmp_path: Path, sign: str, written: str, number: float) -> None:
     file = write_prices(tmp_path, f"qid,label,price\n1,1,{written}\n1,0,5\n")
@@ -126,9 +131,13 @@ def test_thousands_are_read_with_the_option(tmp_path: Path, sign: str, written: 
 
 def test_without_the_option_the_line_the_column_and_the_option_are_said(tmp_path: Path) -> None:
     file = write_prices(tmp_path, 'qid,label,note,price\n1,1,"two\nlines",5\n\n1,0,x,"1,234"\n2,1,y,7\n')
-    with pytest.warns(Guess, match=r"segment 'price', mostly numbers but also '1,234' in line 5 \(pass thousands=','"):
+    with pytest.warns(
+        Guess, match=r"segment 'price', mostly numbers but also '1,234' in line 5 \(pass thousands=','"
+    ):
         pg.read(file, qid="qid", label="label")
-    with pytest.raises(BadFile, match=r"prices.csv:5: column 'price' is '1,234', which is no number: pass thousands=','"):
+    with pytest.raises(
+        BadFile, match=r"prices.csv:5: column 'price' is '1,234', which is no number: pass thousands=','"
+    ):
         pg.read(file, qid="qid", label="label", features=["price"])
 
 

@@ -72,7 +72,10 @@ def test_a_query_weighs_the_mean_of_its_rows_unless_the_function_weighs_rows_its
     [
         (lambda s, y, mask: ((s - y) ** 2 * mask).sum(), "must give one value for each query.*Got shape"),
         (lambda s, y, mask: ((s - y) ** 2).sum(-1), "changes with what stands in padding"),
-        (lambda s, y, mask: (s.detach() * mask).sum(-1), "must have a finite gradient in the scores. Got none"),
+        (
+            lambda s, y, mask: (s.detach() * mask).sum(-1),
+            "must have a finite gradient in the scores. Got none",
+        ),
         (lambda s, y, mask: (s * mask).sum(-1) / 0.0, "must be finite"),
         (lambda s, y, mask: ((s - s).abs().sqrt() * mask).sum(-1), "finite gradient"),
         (lambda s, y: s.sum(-1), r"failed on two small lists \(TypeError"),
@@ -99,6 +102,6 @@ def test_an_unknown_name_is_answered_with_how_to_register_it_unless_it_is_a_slip
         find_loss("revenue")
     with pytest.raises(UnknownName, match="did you mean 'softmax'"):
         find_loss("sofmax")
+    register_loss("mine", squares)
     with pytest.raises(BadInput, match="takes no cutoff"):
-        register_loss("mine", squares)
         find_loss("mine@5")

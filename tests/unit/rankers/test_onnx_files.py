@@ -30,7 +30,9 @@ def make_data() -> pg.RankingData:
 
 
 DATA = make_data()
-ODD = np.array([np.nan, 0.0, -0.0, 1.0, 1e-42, 1e-35, -1e-35, 1e-30, 1e6, -1e6, 3e38, -3e38], dtype=np.float32)
+ODD = np.array(
+    [np.nan, 0.0, -0.0, 1.0, 1e-42, 1e-35, -1e-35, 1e-30, 1e6, -1e6, 3e38, -3e38], dtype=np.float32
+)
 RANKERS: list[Any] = [
     pg.LinearRanker(),
     pg.LinearRanker("ridge", missing="mean"),
@@ -74,7 +76,9 @@ def test_a_table_of_trees_holds_every_threshold(ranker: Any, tmp_path: Path) -> 
     rows = trees.probe(np.asarray(DATA.X[3:4]))
     rows = rows[~np.isinf(rows).any(axis=1)]
     assert len(rows) > 100
-    np.testing.assert_allclose(trees.score(rows), fitted.predict(rows, np.zeros(len(rows))), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        trees.score(rows), fitted.predict(rows, np.zeros(len(rows))), rtol=1e-5, atol=1e-5
+    )
     assert np.unique(trees.score(rows)).size > 1
 
 
@@ -116,7 +120,9 @@ def test_scores_of_one_s_own_and_strange_opsets_are_refused(tmp_path: Path) -> N
 
 def test_a_file_that_scores_otherwise_never_takes_its_place(tmp_path: Path) -> None:
     ranker = RANKERS[2].fit(DATA)
-    wrong = mock.patch.object(onnx_files, "run_file", lambda path, calls: [np.full(len(c), 9.0) for c in calls])
+    wrong = mock.patch.object(
+        onnx_files, "run_file", lambda path, calls: [np.full(len(c), 9.0) for c in calls]
+    )
     with wrong, pytest.raises(PlacingsError, match="Nothing was written"):
         ranker.export_onnx(tmp_path / "ranker.onnx")
     assert list(tmp_path.iterdir()) == []

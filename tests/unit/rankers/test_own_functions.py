@@ -89,7 +89,9 @@ def test_a_scaler_of_scikit_learn_is_saved_scored_live_and_exported(kind: str, t
     back = pg.load(tmp_path / "model")
     np.testing.assert_array_equal(back.predict(DATA), ranker.predict(DATA))
     rows = np.array(DATA.X[:7])
-    np.testing.assert_allclose(make_scorer(back)(rows), ranker.predict(rows, np.zeros(7)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        make_scorer(back)(rows), ranker.predict(rows, np.zeros(7)), rtol=1e-5, atol=1e-6
+    )
     assert ranker.export_onnx(tmp_path / "ranker.onnx").difference < 1e-5
 
 
@@ -108,7 +110,10 @@ def test_another_transformer_trains_and_is_saved_once_it_is_registered(kind: str
         made.fit(np.zeros((1, state["inputs"])))  # what it learns is only how many there are
 
     pg.register_transform(
-        "squares", lambda: PolynomialFeatures(2), get_state=lambda p: {"inputs": p.n_features_in_}, set_state=put
+        "squares",
+        lambda: PolynomialFeatures(2),
+        get_state=lambda p: {"inputs": p.n_features_in_},
+        set_state=put,
     )
     ranker = pg.make_ranker(kind, transform="squares", **quick).fit(DATA)
     ranker.save(tmp_path / "model")

@@ -117,7 +117,10 @@ def test_a_state_whose_name_is_not_registered_says_which_to_register() -> None:
     register_transform("above", Above)
     facts, arrays = make_transform("above").fit(ROWS).state()
     OWN_TRANSFORMS.clear()
-    with pytest.raises(BadInput, match=r"Got 'above'. If it is one of your own, call pg.register_transform\('above', …\) first"):
+    with pytest.raises(
+        BadInput,
+        match=r"Got 'above'. If it is one of your own, call pg.register_transform\('above', …\) first",
+    ):
         Transform.from_state(facts, arrays)
 
 
@@ -126,14 +129,18 @@ def test_what_it_learned_can_be_told_by_functions_or_is_nothing() -> None:
     facts, arrays = make_transform("cube").fit(ROWS).state()
     np.testing.assert_allclose(Transform.from_state(facts, arrays).transform(ROWS[:1]), np.cbrt(ROWS[:1]))
     register_transform("pca", lambda: PCA(1))
-    with pytest.raises(BadInput, match=r"'pca' \(PCA\) does not say what it learned.*get_state=…, set_state=…"):
+    with pytest.raises(
+        BadInput, match=r"'pca' \(PCA\) does not say what it learned.*get_state=…, set_state=…"
+    ):
         make_transform("pca").fit(ROWS).state()
     names = ("mean_", "components_", "explained_variance_")
 
     def put(made: Any, state: dict[str, Any]) -> None:
         vars(made).update(state)
 
-    register_transform("pca", lambda: PCA(1), get_state=lambda p: {n: getattr(p, n) for n in names}, set_state=put)
+    register_transform(
+        "pca", lambda: PCA(1), get_state=lambda p: {n: getattr(p, n) for n in names}, set_state=put
+    )
     made = make_transform("pca").fit(ROWS)
     facts, arrays = made.state()
     np.testing.assert_allclose(Transform.from_state(facts, arrays).transform(ROWS), made.transform(ROWS))
@@ -163,7 +170,11 @@ def test_what_cannot_be_a_transform_or_a_state_is_refused() -> None:
         register_transform("cdf", Above)
     with pytest.raises(BadInput, match="get_state and set_state belong together"):
         register_transform("above", Above, get_state=lambda made: {})
-    for state, said in (({"x": object()}, "plain values and arrays"), ({"x": np.array(["a"])}, "array of numbers"), (7, "dict by names")):
+    for state, said in (
+        ({"x": object()}, "plain values and arrays"),
+        ({"x": np.array(["a"])}, "array of numbers"),
+        (7, "dict by names"),
+    ):
         register_transform("above", Above, get_state=lambda made, s=state: s, set_state=lambda made, s: None)
         with pytest.raises(BadInput, match=said):
             make_transform("above").fit(ROWS).state()
@@ -173,6 +184,6 @@ def test_what_cannot_be_a_transform_or_a_state_is_refused() -> None:
         Mixture(["above", "cdf"]).fit(ROWS)
     with pytest.raises(BadInput, match="fitted on all rows at once"):
         SklearnTransform(StandardScaler()).fit(ROWS).partial_fit(ROWS)
+    made = SklearnTransform(StandardScaler()).fit(ROWS)
     with pytest.raises(BadInput, match="do not merge"):
-        made = SklearnTransform(StandardScaler()).fit(ROWS)
         made.merge(made)

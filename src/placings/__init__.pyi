@@ -24,6 +24,7 @@ from placings.logs import PropensityCurve as PropensityCurve
 from placings.logs import check_clicks as check_clicks
 from placings.logs import estimate_propensity as estimate_propensity
 from placings.logs import join_logs as join_logs
+from placings.losses import register_loss as register_loss
 from placings.metrics import Metric as Metric
 from placings.metrics import arp as arp
 from placings.metrics import average_precision as average_precision
@@ -41,6 +42,7 @@ from placings.metrics import ndcg as ndcg
 from placings.metrics import precision as precision
 from placings.metrics import rank_of_first_relevant as rank_of_first_relevant
 from placings.metrics import recall as recall
+from placings.metrics import register_metric as register_metric
 from placings.rankers import CatBoostRanker as CatBoostRanker
 from placings.rankers import LightGBMRanker as LightGBMRanker
 from placings.rankers import LinearRanker as LinearRanker
@@ -63,5 +65,6 @@ from placings.rerank import open_engine as open_engine
 from placings.rerank import would_have as would_have
 from placings.simulate import make_ranking as make_ranking
 from placings.simulate import make_shop_log as make_shop_log
+from placings.transforms import register_transform as register_transform
 
 __version__: str

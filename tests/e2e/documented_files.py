@@ -99,6 +99,9 @@ def write_letor(folder: Path) -> None:
     for seed, name in enumerate(("train", "vali", "test")):
         pg.write(draw(24, 6, seed), folder / f"{name}.txt")
     pg.write(draw(24, 6, 0), folder / "train.txt.gz")
+    whole = draw(24, 6, 3)
+    pg.write(whole[:12], folder / "part-1.txt")
+    pg.write(whole[12:], folder / "part-2.txt")
     (folder / "mslr_sample").mkdir()
     pg.write(draw(24, 136, 0), folder / "mslr_sample" / "train.txt.gz")
 

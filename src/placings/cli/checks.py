@@ -46,13 +46,15 @@ def check_output(path: str | Path, option: str = "--out", endings: Sequence[str]
     return path
 
 
-def check_inputs(*paths: str | Path | None) -> None:
+def check_inputs(*paths: str | Path | Sequence[Path] | None) -> None:
     """Refuse files that are not there or may not be read; folders are looked into when they are read."""
     from placings.core import check_file
+    from placings.data import list_files
 
     for path in paths:
-        if path is not None and not Path(path).is_dir():
-            check_file(Path(path))
+        for file in [] if path is None else list_files(path):
+            if not file.is_dir():
+                check_file(file)
 
 
 def check_metrics(names: Iterable[str], option: str = "--metrics") -> list[str]:

@@ -12,13 +12,11 @@ import typer
 
 from placings.cli.loading import split_names
 from placings.cli.options import (
+    COLUMNS,
     AsJson,
-    FeatureNames,
+    Columns,
     FoldNumber,
-    Label,
-    Missing,
     Propensity,
-    Qid,
     Split,
     SplitBy,
     takes,
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
 METRICS = "ndcg@1,ndcg@5,ndcg@10,mrr"
 TABLE_METRICS = "ndcg@1,ndcg@5,ndcg@10"
-READING = ("fold", "split", "missing", "qid", "label", "features", "propensity")
+READING = ("fold", "split", *COLUMNS, "propensity")
 SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "cluster", "seed", "out", *READING)
 EVALUATE_OPTIONS = ("model", "scores", *SHARED)
 COMPARE_OPTIONS = (
@@ -63,7 +61,8 @@ class ComparisonFormat(StrEnum):
 
 
 DataPath = Annotated[
-    Path, typer.Argument(help="The data to judge on: a file, or a known collection's folder.")
+    list[Path],
+    typer.Argument(help="The data to judge on: a file, several or a glob, or a known collection's folder."),
 ]
 Metrics = Annotated[str | None, typer.Option(help="What to judge by, with commas, e.g. ndcg@5,mrr.")]
 By = Annotated[
@@ -93,7 +92,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another ru
 
 
 @dataclass(frozen=True)
-class Judging:
+class Judging(Columns):
     """What evaluate and compare share: how to read the data, and what to judge by."""
 
     metrics: Metrics = None
@@ -105,10 +104,6 @@ class Judging:
     seed: Seed = None
     fold: FoldNumber = None
     split: Split = None
-    missing: Missing = None
-    qid: Qid = None
-    label: Label = None
-    features: FeatureNames = None
     propensity: Propensity = None
 
 
@@ -116,7 +111,9 @@ class Judging:
 def evaluate_files(
     data: DataPath,
     *,
-    model: Annotated[Path | None, typer.Option(help="A bundle, as `placings fit` saved it.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A bundle, or a run's folder, as `placings fit` saved it.")
+    ] = None,
     scores: Annotated[
         Path | None, typer.Option(help="Scores: a number a line, or a table with qid, item, score.")
     ] = None,
@@ -134,9 +131,10 @@ def evaluate_files(
       placings evaluate test.txt --scores scores.csv --metrics ndcg@5,mrr --by list_size
       placings evaluate MQ2008 --fold 1 --split test --model runs/first/model --json
     """
-    from placings.cli.loading import read_config
+    from placings.cli.loading import gather_files, read_config
     from placings.evaluation import evaluate, give_scores
 
+    files = gather_files(data)
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "out": out, **asdict(judging),
     }  # fmt: skip
@@ -144,19 +142,19 @@ def evaluate_files(
     if (chosen.get("model") is None) == (chosen.get("scores") is None):
         raise typer.BadParameter("name one of --model and --scores.")
     names = split_names(chosen.get("metrics", METRICS))
-    _check(data, chosen, names, [chosen.get("scores")])
+    _check(files, chosen, names, [chosen.get("scores")])
     rankers: list[Ranker] = []
     if chosen.get("model") is not None:
         from placings.rankers import load_ranker
 
         rankers = [load_ranker(chosen["model"])]
-    rows, together = read_judged(data, chosen, rankers)
+    rows, together = read_judged(files, chosen, rankers)
     _check_rows(rows, chosen, names)
-    with _start(chosen, "evaluate", data, rows, overwrite) as run:
+    with _start(chosen, "evaluate", files, rows, overwrite) as run:
         if rankers:
             judged = give_scores(rankers[0], rows)
         else:
-            judged = _match_scores(Path(chosen["scores"]), rows, data, chosen, together)
+            judged = _match_scores(Path(chosen["scores"]), rows, files, chosen, together)
         result = evaluate(judged, rows, names, **_settings(chosen))
         if run is not None:
             run.log(result.means)
@@ -216,6 +214,8 @@ def compare_files(
       placings compare test.txt --scores engine=engine.csv --scores ours=ours.csv --format latex
       placings compare MQ2008 --rankers lightgbm,ranksvm,ridge --tune 20 --baseline lightgbm --out runs/mq
     """
+    from placings.cli.loading import gather_files
+
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
@@ -227,13 +227,13 @@ def compare_files(
         raise typer.BadParameter("name models and scores to compare, or --rankers to train.")
     shown = "json" if as_json else format.value
     check_format(shown)
-    result = (
-        _compare_trained(data, chosen, overwrite) if not named else _compare_given(data, chosen, overwrite)
-    )
+    files = gather_files(data)
+    compared = _compare_given if named else _compare_trained
+    result = compared(files, chosen, overwrite)
     print_result(result, shown)
 
 
-def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
+def _compare_given(data: Path | list[Path], chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
     from placings.evaluation import check_comparing, compare, give_scores
     from placings.rankers import load_ranker
 
@@ -257,14 +257,13 @@ def _compare_given(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Co
     return result
 
 
-def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
+def _compare_trained(data: Path | list[Path], chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
+    from placings.cli.loading import is_folder, read_data, take_options
     from placings.cli.printing import say_when_stopped
     from placings.core import write_json
     from placings.evaluation import CELLS, check_comparing, compare_trained, read_folds
 
     reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
-    if "features" in reading:
-        reading["features"] = split_names(reading["features"])
     for name in ("fold", "split"):
         if name in reading:
             raise typer.BadParameter(f"--{name} and --rankers do not go together: all folds are trained on.")
@@ -273,14 +272,15 @@ def _compare_trained(data: Path, chosen: Mapping[str, Any], overwrite: bool) -> 
     entrants = _make_entrants(split_names(chosen["rankers"]))
     check_comparing(entrants, names, **_testing(chosen))
     _check(data, chosen, names)
-    if not data.is_dir() and chosen.get("folds") is not None and int(chosen["folds"]) < 3:
+    if not is_folder(data) and chosen.get("folds") is not None and int(chosen["folds"]) < 3:
         raise typer.BadParameter(f"--folds must be 3 or more: train, validate, test. Got {chosen['folds']}.")
     if chosen.get("tune"):
         from placings.cli.checks import check_library
 
         check_library("optuna", "tuning", "optuna", "tune")
     group = str(chosen.get("split_by", "auto"))
-    parts = read_folds(data, chosen.get("folds"), settings["random_state"], reading, group)
+    whole: Any = read_data(data, **reading) if isinstance(data, list) else data
+    parts = read_folds(whole, chosen.get("folds"), settings["random_state"], take_options(reading), group)
     training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
     common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
     tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}
@@ -341,7 +341,10 @@ def _read_comparison(config: Path | None, flags: dict[str, Any]) -> dict[str, An
 
 
 def _check(
-    data: Path, chosen: Mapping[str, Any], metrics: list[str], scores: Sequence[str | Path | None] = ()
+    data: Path | list[Path],
+    chosen: Mapping[str, Any],
+    metrics: list[str],
+    scores: Sequence[str | Path | None] = (),
 ) -> None:
     """Refuse what would fail after the work: metrics, rules, and paths that cannot be read or written."""
     from placings.cli.checks import check_folder, check_inputs, check_metrics
@@ -371,7 +374,7 @@ def _check_rows(rows: RankingData, chosen: Mapping[str, Any], metrics: list[str]
 
 
 def read_judged(
-    path: Path, chosen: Mapping[str, Any], models: Sequence[Ranker] = ()
+    path: Path | list[Path], chosen: Mapping[str, Any], models: Sequence[Ranker] = ()
 ) -> tuple[RankingData, bool]:
     """The data as these models need them, and whether reading it left all rows at their places."""
     import warnings
@@ -389,13 +392,14 @@ def read_judged(
 
 
 def _match_scores(
-    file: Path, rows: RankingData, data: Path, chosen: Mapping[str, Any], together: bool
+    file: Path, rows: RankingData, data: Path | list[Path], chosen: Mapping[str, Any], together: bool
 ) -> Floats:
     from placings.evaluation import read_scores, stands_together
 
     found = read_scores(file)
     if found.qid is None and together:
-        together = stands_together(data, chosen)
+        several = data if isinstance(data, list) else [data]
+        together = all(stands_together(each, chosen) for each in several)
     return found.match(rows, together=together)
 
 
@@ -436,15 +440,16 @@ def _testing(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _start(
-    chosen: Mapping[str, Any], command: str, path: Path, data: Any, overwrite: bool
+    chosen: Mapping[str, Any], command: str, path: Path | list[Path], data: Any, overwrite: bool
 ) -> Iterator[RunFolder | None]:
     """The run's folder, or None without --out."""
     from placings.cli.fitting import open_run
+    from placings.cli.loading import name_data
 
     if chosen.get("out") is None:
         yield None
         return
-    config = {**{name: value for name, value in chosen.items() if name != "out"}, "path": str(path)}
+    config = {**{name: value for name, value in chosen.items() if name != "out"}, "path": name_data(path)}
     with open_run(Path(chosen["out"]), command, config, data, overwrite=overwrite) as run:
         yield run
 

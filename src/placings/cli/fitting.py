@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.options import (
+    COLUMNS,
     AsJson,
-    FeatureNames,
-    Label,
-    Missing,
+    Columns,
     MLflow,
     Overwrite,
     Propensity,
-    Qid,
     RankerName,
     SplitBy,
     TrainingData,
     ValidShare,
+    takes,
 )
 from placings.cli.printing import print_json, print_note, print_text
 
@@ -32,13 +31,15 @@ if TYPE_CHECKING:
     from placings.rankers import Ranker
 
 OPTIONS = (
-    "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", "missing", "qid", "label",
-    "features", "propensity", "out", "mlflow", "coverage_limits", "positive_weight", "split_by",
+    "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", *COLUMNS, "propensity", "out",
+    "mlflow", "coverage_limits", "positive_weight", "split_by",
 )  # fmt: skip
 
 
+@takes(Columns, "columns")
 def fit_files(
     data: TrainingData,
+    *,
     out: Annotated[Path | None, typer.Option(help="The run's folder; the model is in its `model`.")] = None,
     ranker: RankerName = None,
     settings: Annotated[
@@ -52,10 +53,7 @@ def fit_files(
     fold: Annotated[
         int | None, typer.Option(help="Fold of a collection: its own train, valid, test.")
     ] = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    columns: Columns,
     propensity: Propensity = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     positive_weight: Annotated[
@@ -88,9 +86,10 @@ def fit_files(
       placings fit train.txt --config run.yaml
       placings fit train.txt --config runs/tuned/best.yaml --out runs/best
       placings fit train.parquet --coverage-limits limits.yaml --out runs/gated
+      placings fit 'part-*.parquet' --label grade --ignore margin,stock --valid-share 0.2 --out runs/parts
     """
     from placings.cli.checks import check_ranker
-    from placings.cli.loading import merge_settings, read_config, split_names
+    from placings.cli.loading import gather_files, merge_settings, name_data, read_config, split_names
     from placings.cli.training_files import (
         forget_checkpoint,
         keep_history,
@@ -102,13 +101,12 @@ def fit_files(
 
     chosen = read_config(config, OPTIONS, fit_files)
     given = merge_settings(chosen, settings or [], ranker)
-    chosen.pop("set", None)
     flags = {
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
-        "seed": seed, "fold": fold, "missing": missing, "qid": qid, "label": label, "features": features,
-        "propensity": propensity, "out": out, "mlflow": mlflow, "coverage_limits": coverage_limits,
-        "positive_weight": positive_weight, "split_by": split_by,
+        "seed": seed, "fold": fold, **vars(columns), "propensity": propensity, "out": out, "mlflow": mlflow,
+        "coverage_limits": coverage_limits, "positive_weight": positive_weight, "split_by": split_by,
     }  # fmt: skip
+    chosen = {name: value for name, value in chosen.items() if name != "set"}
     chosen |= {name: value for name, value in flags.items() if value is not None}
     name = str(chosen.get("ranker", "lightgbm"))
     names = split_names(chosen.get("metrics", "ndcg@1,ndcg@5,ndcg@10,mrr"))
@@ -116,8 +114,9 @@ def fit_files(
     if "random_state" in check_ranker(name, given).get_params():
         given.setdefault("random_state", random_state)
     model = check_ranker(name, given)
-    folder = check_fit(data, chosen, names, model, tensorboard)
-    parts = read_parts(data, chosen, random_state)
+    files = gather_files(data)
+    folder = check_fit(files, chosen, names, model, tensorboard)
+    parts = read_parts(files, chosen, random_state)
     check_alike(parts)
     check_judged(parts, names, model)
     if chosen.get("coverage_limits") is not None:
@@ -128,7 +127,7 @@ def fit_files(
         "set": given,
         "metrics": names,
         "seed": random_state,
-        "path": str(data),
+        "path": name_data(files),
     }
     with open_run(folder, "fit", written, parts, overwrite=overwrite) as run:
         if "verbose" in model.get_params():
@@ -166,7 +165,11 @@ def fit_files(
 
 
 def check_fit(
-    data: Path, chosen: dict[str, Any], metrics: list[str], model: Ranker, tensorboard: Path | None
+    data: Path | Sequence[Path],
+    chosen: dict[str, Any],
+    metrics: list[str],
+    model: Ranker,
+    tensorboard: Path | None,
 ) -> Path:
     """Refuse what would fail later: paths, permissions, names and missing libraries. The run's folder."""
     from placings.cli.checks import (
@@ -199,15 +202,16 @@ def check_fit(
     return folder
 
 
-def check_parts(data: Path, chosen: dict[str, Any]) -> None:
+def check_parts(data: Path | Sequence[Path], chosen: dict[str, Any]) -> None:
     """Refuse options about the parts of the data that contradict each other."""
+    from placings.cli.loading import is_folder
     from placings.core import BadInput
     from placings.data import find_collection
 
     weight = chosen.get("positive_weight")
     if weight is not None and not (isinstance(weight, int | float) and weight > 0.0):
         raise BadInput(f"--positive-weight must be above 0. Got {weight!r}.")
-    collection = find_collection(data) if data.is_dir() else None
+    collection = find_collection(data) if is_folder(data) else None  # type: ignore[arg-type]
     held = chosen.get("valid") is not None or (collection is not None and "valid" in collection.splits)
     if chosen.get("valid_share") and held:
         raise BadInput("--valid-share takes queries from the training data; leave it out, there is valid.")
@@ -304,14 +308,13 @@ def check_training(train: RankingData, limits: Path, *, as_json: bool) -> None:
         raise typer.Exit(SAID_NO)
 
 
-def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, RankingData]:
+def read_parts(path: Path | Sequence[Path], chosen: dict[str, Any], seed: int) -> dict[str, RankingData]:
     """train, and valid and test where there are such: files, a share, or a collection's own parts."""
-    from placings.cli.loading import read_data
+    from placings.cli.loading import is_folder, read_data
     from placings.data import find_clusters, find_collection
 
-    names = ("missing", "qid", "label", "features", "propensity")
-    reading: dict[str, Any] = {name: chosen.get(name) for name in names}
-    collection = find_collection(path) if path.is_dir() else None
+    reading: dict[str, Any] = {name: chosen.get(name) for name in (*COLUMNS, "propensity")}
+    collection = find_collection(path) if is_folder(path) else None  # type: ignore[arg-type]
     parts: dict[str, RankingData] = {}
     if collection is not None:
         for split in collection.splits:
@@ -320,7 +323,8 @@ def read_parts(path: Path, chosen: dict[str, Any], seed: int) -> dict[str, Ranki
         parts["train"] = read_data(path, fold=chosen.get("fold"), **reading)
     for part in ("valid", "test"):
         if chosen.get(part) is not None:
-            parts[part] = read_data(Path(chosen[part]), **reading)
+            held = {name: value for name, value in reading.items() if name != "groups"}
+            parts[part] = read_data(Path(chosen[part]), **held)
     share = chosen.get("valid_share")
     if share:
         clusters = find_clusters(parts["train"], str(chosen.get("split_by", "auto")))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.options import AsJson, FoldNumber, Label, Missing, Qid
+from placings.cli.options import AsJson, Columns, FoldNumber, takes
 from placings.cli.printing import print_json
 from placings.core import escape_line
 
@@ -42,13 +42,15 @@ class FeatureOrder(StrEnum):
     missing = "missing"
 
 
+@takes(Columns, "columns")
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A data file, or the folder of a known collection.")],
+    path: Annotated[
+        list[Path], typer.Argument(help="A data file, several or a glob, or a known collection's folder.")
+    ],
+    *,
     fold: FoldNumber = None,
     split: Annotated[str | None, typer.Option(help="Split of a collection, e.g. train.")] = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
+    columns: Columns,
     sort: Annotated[
         FeatureOrder, typer.Option(help="Order of the features; by size, the largest first.")
     ] = FeatureOrder.order,
@@ -72,13 +74,15 @@ def inspect(
     """
     from rich.console import Console
 
-    from placings.cli.loading import read_data
+    from placings.cli.loading import gather_files, name_data, read_data
 
     first = int(features) if features is not None and features.strip().isdecimal() else None
     if first == 0:
         raise typer.BadParameter("--features takes a number of 1 or more, or names of columns. Got 0.")
-    asked: dict[str, Any] = {"fold": fold, "split": split, "qid": qid, "label": label, "missing": missing}
-    data = read_data(path, cache=not no_cache, features=features if first is None else None, **asked)
+    asked: dict[str, Any] = {"fold": fold, "split": split, **vars(columns)}
+    asked["features"] = features if first is None else None
+    files = gather_files(path)
+    data = read_data(files, cache=not no_cache, **asked)
     if as_json:
         print_json(inspection_json(data, sort=sort.value, limit=first))
         return
@@ -87,7 +91,7 @@ def inspect(
         first = None
     elif first is None and data.n_features > MANY:
         first = FEW
-    render_inspection(data, console, sort=sort.value, limit=first, title=str(path))
+    render_inspection(data, console, sort=sort.value, limit=first, title=name_data(files))
 
 
 # -- for machines -----------------------------------------------------------------------------------

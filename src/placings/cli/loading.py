@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,39 @@ if TYPE_CHECKING:
     from placings.rankers import Ranker
 
 
+def gather_files(paths: Sequence[Path] | Path) -> Path | list[Path]:
+    """The one file or folder that was named, or several: globs are looked up, each file stands once."""
+    from placings.data import list_files
+
+    found = list_files(paths)
+    return found[0] if len(found) == 1 else found
+
+
+def is_folder(data: Path | Sequence[Path]) -> bool:
+    """Whether one folder was named, such as a collection's."""
+    return isinstance(data, Path) and data.is_dir()
+
+
+def name_data(data: Path | Sequence[Path]) -> str:
+    """What was read, for a title or a run's record."""
+    return str(data) if isinstance(data, Path) else " ".join(map(str, data))
+
+
+def take_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the terminal as `placings.read` takes them; those that were not given are left out."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in ("features", "ignore"):
+        if name in given:
+            given[name] = split_names(given[name])
+    if "names" in given:
+        from placings.data import read_feature_names
+
+        given["feature_names"] = read_feature_names(Path(given.pop("names")))
+    return given
+
+
 def read_data(
-    path: Path, *, cache: bool = True, models: Iterable[Ranker] = (), **options: Any
+    path: Path | Sequence[Path], *, cache: bool = True, models: Iterable[Ranker] = (), **options: Any
 ) -> RankingData:
     """`placings.read` with a progress bar on a terminal; options that were not given are left out.
 
@@ -27,11 +58,10 @@ def read_data(
     """
     from placings.data import find_format, read, say_leak
 
-    given = {name: value for name, value in options.items() if value is not None}
-    if "features" in given:
-        given["features"] = split_names(given["features"])
+    given = take_options(options)
+    first = path if isinstance(path, Path) else path[0]
     known = sorted({name for model in models for name in model.feature_names_ if say_leak(name)})
-    is_table = bool(known) and (path.is_dir() or find_format(path) in ("parquet", "csv"))
+    is_table = bool(known) and (first.is_dir() or find_format(first) in ("parquet", "csv"))
     if is_table and "features" not in given:
         given["keep"] = known
     return read(path, cache=cache, progress=sys.stderr.isatty(), **given)

@@ -196,9 +196,21 @@ def _say_options(message: BaseException, words: Sequence[str]) -> str:
     return say_flags(message, find_flags(typer.main.get_command(app), words))
 
 
+def explain_option(error: Any) -> str:
+    """What to type in place of an option that is a setting of a ranker: `--set rounds=…`; "" for others."""
+    wrong, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    has_set = context is not None and any("--set" in each.opts for each in context.command.params)
+    if not wrong or not has_set:
+        return ""
+    from placings.rankers import find_setting
+
+    name = find_setting(wrong.lstrip("-").replace("-", "_"))
+    return "" if name is None else f". Settings of a ranker are given with --set: --set {name}=…"
+
+
 def _say_usage(error: Any) -> int:
     """A wrong option as typer shows it, without what would steer the terminal."""
-    error.message = escape_text(str(getattr(error, "message", error)))
+    error.message = escape_text(str(getattr(error, "message", error)) + explain_option(error))
     try:
         from typer.rich_utils import rich_format_error
 

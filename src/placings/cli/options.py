@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -25,7 +25,12 @@ class Format(StrEnum):
 
 
 # -- reading data ------------------------------------------------------------------------------------
-TrainingData = Annotated[Path, typer.Argument(help="Training data: a file, or a known collection's folder.")]
+TrainingData = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Training data: a file, several or a glob as one set, or a known collection's folder."
+    ),
+]
 FoldNumber = Annotated[int | None, typer.Option(help="Fold of a collection that has folds.")]
 Split = Annotated[str | None, typer.Option(help="Split of a collection, e.g. test.")]
 Missing = Annotated[str | None, typer.Option(help="What stands for a missing value, e.g. NULL.")]
@@ -42,6 +47,25 @@ FeatureNames = Annotated[
     typer.Option(
         "--features", help="The columns that are features, with commas, in a table.", metavar="NAMES"
     ),
+]
+Item = Annotated[str | None, typer.Option(help="Column of the item ids, in a table.")]
+Time = Annotated[str | None, typer.Option(help="Column of the times, in a table.")]
+Position = Annotated[str | None, typer.Option(help="Column of the ranks that were shown, in a table.")]
+Ignore = Annotated[
+    str | None, typer.Option(help="Columns or features to pass over, with commas.", metavar="NAMES")
+]
+Groups = Annotated[
+    Path | None, typer.Option(help="File of the rows of each query, for svmlight text without qid.")
+]
+Names = Annotated[
+    Path | None, typer.Option(help="File of the features' names, one a line, for svmlight text.")
+]
+Thousands = Annotated[
+    str | None, typer.Option(help="What separates thousands in CSV, e.g. , in 1,234.", metavar="SIGN")
+]
+RepeatedQid = Annotated[
+    str | None,
+    typer.Option(help="A query that stands in two files: error, or join its rows.", metavar="error|join"),
 ]
 Digest = Annotated[str | None, typer.Option(help="Refuse any other bundle than this one.")]
 Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.", metavar="MODEL")]
@@ -91,6 +115,27 @@ AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machine
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
 ]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How a file is read: which column is what, and how a value is written."""
+
+    missing: Missing = None
+    thousands: Thousands = None
+    qid: Qid = None
+    label: Label = None
+    item: Item = None
+    time: Time = None
+    position: Position = None
+    features: FeatureNames = None
+    ignore: Ignore = None
+    groups: Groups = None
+    names: Names = None
+    repeated_qid: RepeatedQid = None
+
+
+COLUMNS = tuple(each.name for each in fields(Columns))
 
 
 def takes(settings: type, name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

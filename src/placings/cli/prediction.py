@@ -7,23 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from placings.cli.options import Digest, FeatureNames, FoldNumber, Label, Missing, Qid, Split
+from placings.cli.options import Columns, Digest, FoldNumber, Split, takes
 from placings.cli.printing import print_rows, print_text
 
 
+@takes(Columns, "columns")
 def predict_files(
-    model: Annotated[Path, typer.Argument(help="A bundle, as `placings fit` saved it.")],
-    data: Annotated[Path, typer.Argument(help="The rows to score.")],
+    model: Annotated[Path, typer.Argument(help="A bundle, or a run's folder, as `placings fit` saved it.")],
+    data: Annotated[list[Path], typer.Argument(help="The rows to score: a file, several, or a glob.")],
+    *,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .parquet file; stdout as CSV if not given.")
     ] = None,
     digest: Digest = None,
     fold: FoldNumber = None,
     split: Split = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    columns: Columns,
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the first N of each query, best first.")
     ] = None,
@@ -32,7 +31,7 @@ def predict_files(
 
     \b
     Examples:
-      placings predict runs/first/model test.txt --out scores.parquet
+      placings predict runs/first test.txt --out scores.parquet
       placings predict runs/first/model test.txt --top 10 > first_page.csv
     """
     import numpy as np
@@ -40,7 +39,7 @@ def predict_files(
     import pyarrow.csv
 
     from placings.cli.checks import check_inputs, check_output
-    from placings.cli.loading import read_data
+    from placings.cli.loading import gather_files, read_data
     from placings.core import write_atomically
     from placings.data import write_sealed
     from placings.metrics import top_rows
@@ -49,9 +48,10 @@ def predict_files(
     if out is not None:
         check_output(out, endings=(".csv", ".parquet"))
     ranker = load_ranker(model, digest=digest)
-    check_inputs(data)
-    reading: dict[str, Any] = {"fold": fold, "split": split, "missing": missing, "qid": qid, "label": label}
-    rows = read_data(data, models=[ranker], features=features, **reading)
+    files = gather_files(data)
+    check_inputs(files)
+    reading: dict[str, Any] = {"fold": fold, "split": split, **vars(columns)}
+    rows = read_data(files, models=[ranker], **reading)
     scores = ranker.predict(rows)
     order, borders = top_rows(scores, rows.offsets)
     rank = np.empty(rows.n_rows, dtype=np.int64)
@@ -61,7 +61,7 @@ def predict_files(
         if rows.items is None
         else rows.items
     )
-    columns = {
+    table_columns = {
         "qid": rows.qid,
         "item" if rows.items is not None else "row": items,
         "score": scores,
@@ -69,8 +69,8 @@ def predict_files(
     }
     if top is not None:
         kept = order[rank[order] <= top]
-        columns = {name: values[kept] for name, values in columns.items()}
-    table = pa.table(columns)
+        table_columns = {name: values[kept] for name, values in table_columns.items()}
+    table = pa.table(table_columns)
     if out is None:
         sink = pa.BufferOutputStream()
         pa.csv.write_csv(table, sink)

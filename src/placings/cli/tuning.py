@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from placings.cli.options import (
+    COLUMNS,
     AsJson,
-    FeatureNames,
-    Label,
-    Missing,
+    Columns,
     MLflow,
     Overwrite,
     Propensity,
-    Qid,
     RankerName,
     SplitBy,
     TrainingData,
     ValidShare,
+    takes,
 )
 from placings.cli.printing import print_json, print_note, print_text
 from placings.core import escape_cell, escape_line
@@ -31,14 +30,16 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "set", "trials", "method", "space", "valid", "valid_share", "fold", "folds", "metric", "empty",
-    "storage", "study", "workers", "timeout", "prune", "missing", "qid", "label", "features", "propensity",
-    "seed", "out", "mlflow", "positive_weight", "split_by",
+    "storage", "study", "workers", "timeout", "prune", *COLUMNS, "propensity", "seed",
+    "out", "mlflow", "positive_weight", "split_by",
 )  # fmt: skip
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 
 
+@takes(Columns, "columns")
 def tune_files(
     data: TrainingData,
+    *,
     ranker: RankerName = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting to start from, such as rounds=200.")
@@ -68,10 +69,7 @@ def tune_files(
         bool | None, typer.Option("--prune/--no-prune", help="Stop trials that are below the median.")
     ] = None,
     fold: Annotated[int | None, typer.Option(help="Fold of a collection: its own train and valid.")] = None,
-    missing: Missing = None,
-    qid: Qid = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    columns: Columns,
     propensity: Propensity = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same trials.")] = None,
     out: Annotated[
@@ -96,7 +94,7 @@ def tune_files(
       placings tune rows.parquet --ranker xgboost --space thesis --method grid --workers 2 --storage tune.db
       placings tune train.txt --config run.yaml --trials 100
     """
-    from placings.cli.loading import merge_settings, read_config
+    from placings.cli.loading import gather_files, merge_settings, read_config
 
     chosen = read_config(config, OPTIONS, tune_files)
     chosen["set"] = merge_settings(chosen, settings or [], ranker)
@@ -104,20 +102,21 @@ def tune_files(
         "ranker": ranker, "trials": trials, "method": method, "space": space, "valid": valid,
         "valid_share": valid_share, "folds": folds, "metric": metric, "empty": empty, "storage": storage,
         "study": study, "workers": workers, "timeout": timeout, "prune": prune, "fold": fold,
-        "missing": missing, "qid": qid, "label": label, "features": features, "propensity": propensity,
+        **vars(columns), "propensity": propensity,
         "seed": seed, "out": out, "mlflow": mlflow, "split_by": split_by,
     }  # fmt: skip
     chosen |= {name: value for name, value in flags.items() if value is not None}
-    found = run_search(data, chosen, overwrite=overwrite)
+    found = run_search(gather_files(data), chosen, overwrite=overwrite)
     if as_json:
         print_json(found.to_json())
         return
     print_tuning(found, chosen.get("out"))
 
 
-def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -> Tuning:
+def run_search(path: Path | list[Path], chosen: dict[str, Any], *, overwrite: bool = False) -> Tuning:
     """Read the data, search, and write what was found into the run's folder if there is one."""
     from placings.cli.fitting import check_alike, open_run, read_parts
+    from placings.cli.loading import name_data
     from placings.cli.printing import say_when_stopped
     from placings.evaluation import log_to_mlflow, tune
 
@@ -147,7 +146,7 @@ def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -
         return search()
     kept = {"train": parts["train"], **({"valid": held} if held is not None else {})}
     asked = {name: value for name, value in chosen.items() if name not in BUDGET}
-    asked |= {"ranker": chosen.get("ranker", "lightgbm"), "seed": seed, "path": str(path)}
+    asked |= {"ranker": chosen.get("ranker", "lightgbm"), "seed": seed, "path": name_data(path)}
     with open_run(folder, "tune", asked, kept, overwrite=overwrite) as run:
         found = search()
         found.save(folder)
@@ -162,7 +161,7 @@ def run_search(path: Path, chosen: dict[str, Any], *, overwrite: bool = False) -
     return found
 
 
-def check_search(path: Path, chosen: dict[str, Any]) -> Ranker:
+def check_search(path: Path | list[Path], chosen: dict[str, Any]) -> Ranker:
     """The ranker to start from; what the search would fail at later is refused now."""
     from placings.cli.checks import (
         check_folder,

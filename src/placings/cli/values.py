@@ -30,6 +30,7 @@ LIMITED = {
 LISTED = (
     "metrics",
     "features",
+    "ignore",
     "rankers",
     "by",
     "missing",

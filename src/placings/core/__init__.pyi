@@ -10,6 +10,7 @@ from .arrays import as_scores as as_scores
 from .arrays import as_vector as as_vector
 from .bundle import MANIFEST as MANIFEST
 from .bundle import Bundle as Bundle
+from .bundle import find_bundle as find_bundle
 from .bundle import read_bundle as read_bundle
 from .bundle import read_settled as read_settled
 from .bundle import refuse_other as refuse_other
@@ -77,6 +78,10 @@ from .limits import find_limit as find_limit
 from .limits import say_limit as say_limit
 from .moved import keep_old_names as keep_old_names
 from .moved import take_renamed as take_renamed
+from .own_names import check_own_name as check_own_name
+from .own_names import find_own_name as find_own_name
+from .own_names import name_function as name_function
+from .own_names import say_unregistered as say_unregistered
 from .progress import show_progress as show_progress
 from .statistics import FEW as FEW
 from .statistics import Estimate as Estimate

@@ -91,6 +91,13 @@ def read_bundle(path: str | Path, *, digest: str | None = None) -> Bundle:
     return read_settled(path, lambda place: _read_once(place, path, digest))
 
 
+def find_bundle(path: str | Path) -> Path:
+    """The bundle at a path: the path itself, or `model` in the folder of a run that `placings fit` wrote."""
+    path = Path(path)
+    bare = not (path / MANIFEST).exists() and not (path / "reranker").exists()
+    return path / "model" if bare and (path / "model" / MANIFEST).is_file() else path
+
+
 def read_settled(path: Path, read: Callable[[Path], Result]) -> Result:
     """What `read` makes of a folder that others may replace meanwhile; it is given the folder's place.
 

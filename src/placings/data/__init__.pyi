@@ -40,6 +40,7 @@ from .paths import as_urls as as_urls
 from .paths import find_files as find_files
 from .paths import is_csv as is_csv
 from .paths import is_url as is_url
+from .paths import list_files as list_files
 from .paths import match_paths as match_paths
 from .paths import quote_globs as quote_globs
 from .quality import COVERAGE_RULES as COVERAGE_RULES

@@ -41,7 +41,7 @@ from placings.data.ranking import PER_ROW, RankingData
 
 # 2: columns such as `clicked` and `position` are no features; 3: the warning `Joined`;
 # 4: checksums, and ids as written
-FORMAT = 4
+FORMAT = 5
 PIECE = 4 << 20  # bytes of a file that one thread checks at a time
 SMALLEST = 2 << 20  # bytes of source; a smaller file is read anew faster than it is looked up
 DEFAULT_LIMIT = 20 << 30

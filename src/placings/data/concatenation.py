@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput
+from placings.core import AnyArray, BadInput, option
 from placings.data.checks import stack_rows
 from placings.data.ids import as_ids, number_ids
 from placings.data.ranking import PER_ROW, RankingData
@@ -38,8 +38,8 @@ def concat(parts: Iterable[RankingData], *, repeated_qid: str = "error") -> Rank
         codes = number_ids(ids)[0]
         twice = ids.tolist()[np.flatnonzero(np.bincount(codes)[codes] > 1)[0]]
         raise BadInput(
-            f"qid {twice!r} stands in more than one part. Pass repeated_qid='join' if its rows belong "
-            "together; otherwise rename the queries of one part first."
+            f"qid {twice!r} stands in more than one part. Pass {option('repeated_qid', value='join')} if its "
+            "rows belong together; otherwise rename the queries of one part first."
         )
     sizes = np.concatenate([part.sizes for part in aligned])
     return RankingData.from_arrays(

@@ -35,6 +35,19 @@ def match_paths(path: str) -> list[str]:
     return [path] if Path(path).exists() else sorted(glob(path, recursive=True))  # noqa: PTH207
 
 
+def list_files(path: Any) -> list[Path]:
+    """The files (or the folder) that a path, a glob or a list of these means, each once; as given if none is.
+
+    >>> list_files(["a.txt", "b.txt"])
+    [PosixPath('a.txt'), PosixPath('b.txt')]
+    """
+    given = [path] if isinstance(path, str | PathLike) else list(path)
+    if not given:
+        raise BadInput("there must be at least one file to read. Got none.")
+    found = [each for one in given for each in (match_paths(os.fspath(one)) or [os.fspath(one)])]
+    return [Path(each) for each in dict.fromkeys(found)]
+
+
 def quote_globs(files: Sequence[str]) -> list[str]:
     """Local paths as DuckDB must be given them: it takes every path for a glob, and ~ for a home.
 

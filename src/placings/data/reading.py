@@ -23,13 +23,16 @@ from placings.core import (
     read_config_text,
 )
 from placings.data import cache as stored
+from placings.data.checks import name_features
+from placings.data.concatenation import concat
+from placings.data.paths import list_files
 from placings.data.ranking import RankingData
 
 NAMES_FILE = "feature_names.txt"
 
 
 def read(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     format: str | None = None,
     fold: int | None = None,
@@ -38,13 +41,17 @@ def read(
     progress: bool = False,
     **options: Any,
 ) -> RankingData:
-    """Read ranking data from a file, or from the folder of a known collection.
+    """Read ranking data from a file, from several as one set, or from the folder of a known collection.
+
+    `path` may be a glob (`"part-*.parquet"`) or a list of paths: features are matched by name, in svmlight
+    text the widest file says how many there are. A query that stands in two files is an error, unless
+    `repeated_qid="join"` says that its rows belong together.
 
     - svmlight/LETOR text, `.gz` and `.zst` too: options of `read_svmlight` (`missing="NULL"`,
       `n_features=136`, `groups=…`);
     - parquet (a file, or a folder of parts), CSV and TSV: `qid=`, `label=`, `item=`, `features=` name
-      columns, or are guessed and said. Columns such as `clicked` are no features unless `features=` or
-      `keep=` names them;
+      columns, or are guessed and said; `ignore=` names those to pass over. Columns such as `clicked` are no
+      features unless `features=` or `keep=` names them. In CSV `thousands=","` reads 1,234 as a number;
     - a TREC run with `qrels=` naming the judgements;
     - a folder of MSLR-WEB10K/30K, Istella, Yahoo, MQ2007/2008 or OHSUMED: `fold=1, split="train"`.
 
@@ -61,7 +68,11 @@ def read(
     array([[0.5, 3. ],
            [0.1, 7. ]], dtype=float32)
     """
-    path = Path(path)
+    files_given = list_files(path)
+    if len(files_given) > 1:
+        common = {"format": format, "fold": fold, "split": split, "cache": cache, "progress": progress}
+        return _read_several(files_given, {**common, **options})
+    path = files_given[0]
     if path.is_dir() and format is None and any(path.glob("*.parquet")):
         format = "parquet"
     if path.is_dir() and format != "parquet":
@@ -79,6 +90,8 @@ def read(
         check_file(path)
     if "qrels" in options:
         format = format or "trec"
+    if format != "svmlight" and "repeated_qid" in options and find_format(path) != "svmlight":
+        options.pop("repeated_qid")  # of several files; the rows of a table may stand anywhere
     name = format or find_format(path)
     if name not in READERS:
         raise UnknownName("format", name, READERS)
@@ -88,6 +101,52 @@ def read(
     if not cache or not worth:
         return reader(path, **options, progress=progress)
     return _read_through_cache(reader, name, path, files, options, progress)
+
+
+def _read_several(files: list[Path], options: dict[str, Any]) -> RankingData:
+    """Files one after the other as one data set; what each says of itself is said once."""
+    if options["fold"] is not None or options["split"] is not None:
+        raise BadInput(f"fold and split choose from one collection's folder. Got {len(files)} paths.")
+    repeated = options.get("repeated_qid", "error")
+    said: set[str] = set()
+    chosen: dict[str, Any] = {}
+    for file in files:
+        if not file.is_dir():
+            check_file(file)
+    tables = [file for file in files if file.is_dir() or find_format(file) != "svmlight"]
+    if options["format"] == "svmlight" or not tables:
+        chosen = {name: options.get(name) for name in ("features", "ignore")}  # once all are as wide
+        options = {name: value for name, value in options.items() if name not in chosen}
+    parts = [_read_part(file, options, said) for file in files]
+    widest = max(part.n_features for part in parts)
+    plain = all(part.feature_names == name_features(part.n_features) for part in parts)
+    if plain and "n_features" not in options and any(part.n_features != widest for part in parts):
+        wide = {**options, "n_features": widest}
+        parts = [
+            part if part.n_features == widest else _read_part(file, wide, said)
+            for file, part in zip(files, parts, strict=True)
+        ]
+    try:
+        whole = concat(parts, repeated_qid=repeated)
+    except BadInput as error:
+        listed = ", ".join(f"part {place}: {file}" for place, file in enumerate(files[:5]))
+        more = ", …" if len(files) > 5 else ""
+        raise BadInput(
+            f"the {len(files)} files are no one data set: {error.marked} ({listed}{more})"
+        ) from None
+    return _choose(whole, **chosen, path=files[0]) if any(chosen.values()) else whole
+
+
+def _read_part(file: Path, options: dict[str, Any], said: set[str]) -> RankingData:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = read(file, **options)
+    for each in caught:
+        text = getattr(each.message, "marked", str(each.message))
+        if text.replace(str(file), "") not in said:
+            said.add(text.replace(str(file), ""))
+            warnings.warn(each.message, each.category, stacklevel=4)
+    return data
 
 
 def write(data: RankingData, path: str | Path, *, format: str | None = None, **options: Any) -> None:
@@ -141,10 +200,27 @@ def find_format(path: Path) -> str:
 def _read_text(path: Path, **options: Any) -> RankingData:
     from placings.data.svmlight import read_svmlight
 
-    data = _call(read_svmlight, path, options)
-    names = None if options.get("feature_names") is not None else _find_names(path)
+    given = dict(options)
+    features, ignore = given.pop("features", None), given.pop("ignore", None)
+    data = _call(read_svmlight, path, given)
+    names = None if given.get("feature_names") is not None else _find_names(path)
     fits = names is not None and len(names) == data.n_features
-    return data.replace(feature_names=names) if fits else data
+    data = data.replace(feature_names=names) if fits else data
+    return data if features is None and ignore is None else _choose(data, features, ignore, path)
+
+
+def _choose(
+    data: RankingData, features: Sequence[str] | None, ignore: Sequence[str] | None, path: Path
+) -> RankingData:
+    """The data with these features only, by name, and without those to be passed over."""
+    known = {name.removeprefix("f"): name for name in data.feature_names if name[1:].isdecimal()}
+    known |= {name: name for name in data.feature_names}  # a feature without a name goes by its number too
+    for name in (*(features or ()), *(ignore or ())):
+        if str(name) not in known:
+            raise UnknownName(f"feature in {path} named", str(name), data.feature_names)
+    wanted = data.feature_names if features is None else tuple(known[str(name)] for name in features)
+    without = {known[str(name)] for name in ignore or ()}
+    return data.select([name for name in wanted if name not in without])
 
 
 def _find_names(path: Path) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -26,6 +26,7 @@ from placings.core import (
     UnknownName,
     check_file,
     find_compression,
+    iterate_blocks,
     option,
     parse_json,
     plain_name,
@@ -136,11 +137,15 @@ def find_roles(
     segments: Sequence[str] | None,
     source: str,
     keep: Sequence[str] = (),
+    ignore: Sequence[str] = (),
 ) -> tuple[Roles, list[str]]:
     """The roles of a schema's columns, and a phrase for each guess that was needed.
 
-    `keep` lists columns that stay features though their names say that a ranker must not learn from them.
+    `keep` lists columns that stay features though their names say that a ranker must not learn from them,
+    `ignore` those that play no part.
     """
+    if ignore:
+        schema = _leave_out(schema, ignore, source)
     known = list(schema.names)
     _refuse_repeats(known, source)
     wished = [column for column in named.values() if column] + [*(features or ()), *(segments or ())]
@@ -193,6 +198,15 @@ def find_roles(
         **chosen,  # type: ignore[arg-type]
     )
     return roles, said
+
+
+def _leave_out(schema: pa.Schema, ignore: Sequence[str], source: str) -> pa.Schema:
+    import pyarrow as pa
+
+    for name in ignore:
+        if name not in schema.names:
+            raise UnknownName(f"column in {source} to ignore", name, schema.names)
+    return pa.schema([each for each in schema if each.name not in ignore], metadata=schema.metadata)
 
 
 def _choose_parts(
@@ -362,10 +376,17 @@ def _refuse_double_parts(named: Mapping[str, OneColumn], features: Sequence[str]
 
 WIDEST_SPARSE = 5_000  # columns; beyond it a table of a sparse matrix is mostly zeros and does not fit
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+GROUPED = r"^\s*[-+]?\d{{1,3}}({0}\d{{3}})+(\.\d+)?\s*$"  # 1,234,567.8
+DASHES = ("-", "--", "–", "—", "?", ".")  # alone in a column of numbers
 
 
 def assemble_batches(
-    batches: Iterable[pa.RecordBatch], rows: int, roles: Roles, said: list[str], source: str
+    batches: Iterable[pa.RecordBatch],
+    rows: int,
+    roles: Roles,
+    said: list[str],
+    source: str,
+    find_line: Callable[[int], int] | None = None,
 ) -> RankingData:
     """Fill `X` batch by batch, column by column; everything else is kept until the end as Arrow pieces."""
     if rows == 0:
@@ -394,7 +415,8 @@ def assemble_batches(
         said = [phrase for phrase in said if phrase != f"position={roles.position!r}"]
         roles = replace(roles, position=None)
     segments = {name: _as_plain(columns[column], column, source) for name, column in roles.segments.items()}
-    said = [*said, *_find_odd_text({name: columns[roles.segments[name]] for name in roles.unnamed})]
+    unnamed = {name: columns[roles.segments[name]] for name in roles.unnamed}
+    said = [*said, *_find_odd_text(unnamed, find_line)]
     data = RankingData.from_arrays(
         _stack(blocks) if roles.sparse else X,
         labels,
@@ -574,8 +596,13 @@ def _as_texts(column: pa.ChunkedArray, name: str, source: str) -> AnyArray:
     return np.asarray(distinct[coded.indices.fill_null(-1).to_numpy()])
 
 
-def _find_odd_text(columns: dict[str, pa.ChunkedArray]) -> list[str]:
-    """Text columns that are mostly numbers: one 'n/a' must not turn a feature into a segment unsaid."""
+def _find_odd_text(
+    columns: dict[str, pa.ChunkedArray], find: Callable[[int], int] | None = None
+) -> list[str]:
+    """Text columns that are mostly numbers: one 'x' must not turn a feature into a segment unsaid.
+
+    `find` tells the line of a row, where there are lines.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -588,9 +615,9 @@ def _find_odd_text(columns: dict[str, pa.ChunkedArray]) -> list[str]:
         share = pc.mean(numbers.cast(pa.int8())).as_py() if len(values) else 1.0
         if 0.5 <= share < 1.0:
             odd = values[pc.index(numbers, False).as_py()].as_py()
-            phrases.append(
-                f"segment {name!r}, mostly numbers but also {odd!r} (a missing value? Then say so)"
-            )
+            row = pc.index(pc.fill_null(pc.match_substring_regex(column, NUMBER), True), False).as_py()
+            where = "" if find is None else f" in line {find(row)}"
+            phrases.append(f"segment {name!r}, mostly numbers but also {odd!r}{where} ({_say_odd(odd)})")
     return phrases
 
 
@@ -697,7 +724,9 @@ def _free_name(wish: str, taken: set[str]) -> str:
 
 
 BATCH_ROWS = 16_384  # a batch of 136 float64 columns is 18 MB
-MISSING = ("", "NULL", "NA", "NaN", "nan", "null")
+MISSING = (
+    "", "NULL", "NA", "NaN", "nan", "null", "N/A", "n/a", "#N/A", "<NA>", "None", "none",
+)  # fmt: skip
 
 
 def from_table(
@@ -713,6 +742,7 @@ def from_table(
     propensity: str | None = None,
     time: OneColumn = None,
     segments: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
     source: str = "the table",
 ) -> RankingData:
     """Ranking data from an Arrow table whose columns are named here, or guessed and said.
@@ -724,7 +754,8 @@ def from_table(
     columns that play no part become `segments`, as do whole numbers named `user_id` or `session_id`. But
     columns whose names say that a ranker must not learn from them (`clicked`, `rank`, `visitor_id`, …;
     `placings.data.tables.LEAKS`) are left out with a `LeftOut`
-    warning, except those in `keep`. `item=False`, `position=False`, `time=False` and `segments=()` mean none.
+    warning, except those in `keep`. Columns in `ignore` play no part. `item=False`, `position=False`,
+    `time=False` and `segments=()` mean none.
 
     Null and NaN features are missing (NaN); ±inf, a null qid and a null, negative or textual label are
     errors with the column and the row, counted from 0. Rows may come in any order.
@@ -736,8 +767,9 @@ def from_table(
     (('bm25',), array([1.5, nan, 2. ], dtype=float32), array([1., 0., 0.]))
     """
     roles, said = _find_roles(
-        table.schema, qid, label, item, features, keep, position, weight, propensity, time, segments, source
-    )
+        table.schema, qid, label, item, features, keep, position, weight, propensity, time, segments, source,
+        ignore,
+    )  # fmt: skip
     batches = table.select(roles.columns).to_batches(max_chunksize=BATCH_ROWS)
     return assemble_batches(batches, table.num_rows, roles, said, source)
 
@@ -795,13 +827,18 @@ def read_csv(
     *,
     delimiter: str | None = None,
     missing: str | Sequence[str] = MISSING,
+    thousands: str | None = None,
     **columns: Any,
 ) -> RankingData:
     """Ranking data from CSV or TSV with a header, plain, .gz or .zst; `columns` as in `from_table`.
 
     The delimiter is a tab for .tsv, else the one of `, tab ; |` that the header holds most often. Fields
-    equal to one of `missing` are missing values, also in text columns.
+    equal to one of `missing` are missing values, also in text columns. In a column that otherwise holds
+    numbers, a lone `-`, `--`, `–`, `?` or `.` is missing too, which is said. `thousands` is what separates
+    thousands, such as "," in 1,234: without it such a column is text, which is said with its line.
     """
+    if thousands is not None and (len(thousands) != 1 or thousands.isalnum() or thousands in '+-\n\r"'):
+        raise BadInput(f"thousands must be one sign, such as ','. Got {thousands!r}.")
 
     path = Path(path)
     check_file(path)
@@ -810,15 +847,26 @@ def read_csv(
     with _told_as_bad_file(path):
         nulls = [missing] if isinstance(missing, str) else list(missing)
         ids = [str(columns[part]) for part in ("qid", "item") if columns.get(part)]
-        read = read_csv_table(path, delimiter or find_delimiter(path), nulls, ids)
+        between = delimiter or find_delimiter(path)
+        read = read_csv_table(path, between, nulls, ids)
     if read.table.num_rows == 0:
         raise EmptyFile(path, "has a header but no rows.")
     arguments = {"source": str(path)} | columns
+    mended, phrases = mend_numbers(read, path, between, thousands, columns.get("features"))
+    read = CsvTable(mended, read.written)
     roles, said = _find_roles(read.table.schema, **arguments)
+    said += [phrase for name, phrase in phrases.items() if name in roles.columns]
     ids = [roles.qid, *([roles.item] if roles.item else []), *roles.segments.values()]
     table = read.with_ids(ids).select(roles.columns)
     batches = table.to_batches(max_chunksize=BATCH_ROWS)
-    return assemble_batches(batches, table.num_rows, roles, said, arguments["source"])
+    return assemble_batches(
+        batches,
+        table.num_rows,
+        roles,
+        said,
+        arguments["source"],
+        lambda row: find_line(path, between, row),
+    )
 
 
 @dataclass(frozen=True)
@@ -836,6 +884,84 @@ class CsvTable:
                 place = table.schema.get_field_index(name)
                 table = table.set_column(place, name, settle_ids(self.written[name]))
         return table
+
+
+def mend_numbers(
+    read: CsvTable, path: Path, delimiter: str, thousands: str | None, features: Sequence[str] | None
+) -> tuple[pa.Table, dict[str, str]]:
+    """The table with text columns that are numbers but for dashes, or with thousands, as numbers.
+
+    Also a phrase for each column in which a dash was taken for a missing value. A column that is named as a
+    feature and still holds text is an error that says which line, and what to pass.
+    """
+    import pyarrow as pa
+
+    table, said = read.table, {}
+    for place, name in enumerate(table.column_names):
+        if name in read.written or not _is_text(table.schema.field(place).type):
+            continue
+        numbers, dash, odd = _as_mended(table.column(place), thousands)
+        if numbers is not None:
+            table = table.set_column(place, pa.field(name, numbers.type), numbers)
+            if dash is not None:
+                said[name] = f"{dash!r} in {name!r} as missing"
+        elif odd is not None and features is not None and name in features:
+            row, value = odd
+            raise BadFile(
+                path, f"column {name!r} is {value!r}, which is no number: {_say_odd(value)}.",
+                line=find_line(path, delimiter, row),
+            )  # fmt: skip
+    return table, said
+
+
+def _as_mended(
+    column: pa.ChunkedArray, thousands: str | None
+) -> tuple[pa.ChunkedArray | None, str | None, tuple[int, str] | None]:
+    """A text column as numbers, the dash that was taken for missing, and else the first value that is odd."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    if thousands is not None:
+        grouped = pc.match_substring_regex(texts, GROUPED.format(re.escape(thousands)))
+        texts = pc.if_else(grouped, pc.replace_substring(texts, thousands, ""), texts)
+    number = pc.fill_null(pc.match_substring_regex(texts, NUMBER), True)
+    dash = pc.fill_null(pc.is_in(texts, value_set=pa.array(DASHES, pa.large_string())), False)
+    known = pc.and_(number, pc.is_valid(texts))
+    fits = pc.all(pc.or_(number, dash)).as_py()
+    if fits and pc.any(known).as_py():
+        found = texts.filter(dash)
+        kept = pc.if_else(dash, pa.scalar(None, pa.large_string()), texts)
+        return kept.cast(pa.float64()), found[0].as_py() if len(found) else None, None
+    row = pc.index(pc.or_(number, dash), False).as_py()
+    return None, None, (row, column[row].as_py()) if row >= 0 else None
+
+
+def _say_odd(value: str) -> str:
+    """What to do about a value that is no number."""
+    group = next((sign for sign in ",.' " if re.match(GROUPED.format(re.escape(sign)), value)), None)
+    if group is not None:
+        return f"pass {option('thousands', value=group)} if it separates thousands"
+    given = option("missing", value=value)
+    return f"pass {given} if it means a missing value, or leave it out of {option('features')}"
+
+
+def find_line(path: Path, delimiter: str, row: int) -> int:
+    """The line of a CSV file that a row stands in, counted from 1; rows count from 0, after the header."""
+    import csv
+    import io
+
+    def list_lines() -> Iterator[str]:
+        for block in iterate_blocks(path, 1 << 20):
+            yield from io.StringIO(block.decode("utf-8-sig", "replace"), newline="")
+
+    rows = csv.reader(list_lines(), delimiter=delimiter)
+    seen = -2
+    for fields in rows:
+        seen += bool(fields)
+        if seen == row:
+            return rows.line_num
+    return row + 2
 
 
 def read_csv_table(
@@ -944,10 +1070,11 @@ def _find_roles(
     time: OneColumn = None,
     segments: Sequence[str] | None = None,
     source: str = "the table",
+    ignore: Sequence[str] = (),
 ) -> tuple[Roles, list[str]]:
     named = {"qid": qid, "label": label, "item": item, "position": position}
     named |= {"weight": weight, "propensity": propensity, "time": time}
-    return find_roles(schema, named, features, segments, source, keep)
+    return find_roles(schema, named, features, segments, source, keep, ignore)
 
 
 @contextmanager

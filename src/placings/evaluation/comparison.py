@@ -44,7 +44,7 @@ from placings.evaluation.scoring import (
 )
 from placings.evaluation.slices import QueryGroup, Slice, Slicings, find_groups, order_worst_first
 from placings.evaluation.verdicts import BETTER, WORSE, Comparison, Difference, list_notes, say_counts
-from placings.metrics import EMPTY, Metric, measure, metric
+from placings.metrics import EMPTY, AnyMetrics, Metric, measure, metric
 
 TESTS = {"randomisation": "p_randomisation", "t": "p_t"}
 
@@ -52,7 +52,7 @@ TESTS = {"randomisation": "p_randomisation", "t": "p_t"}
 def compare(
     methods: Mapping[str, Any],
     data: RankingData | Sequence[RankingData],
-    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@1", "ndcg@5", "ndcg@10"),
+    metrics: AnyMetrics = ("ndcg@1", "ndcg@5", "ndcg@10"),
     *,
     baseline: str | Sequence[str] | None = None,
     second_baseline: str | None = None,

@@ -30,6 +30,7 @@ from placings.evaluation.runs import fingerprint
 from placings.evaluation.scoring import name_metrics
 from placings.evaluation.slices import find_groups
 from placings.evaluation.verdicts import Comparison
+from placings.metrics import AnyMetric
 from placings.metrics import metric as as_metric
 from placings.rankers import POSITIVE_WEIGHT, Ranker, find_facts, find_versions, make_ranker
 
@@ -58,7 +59,7 @@ def compare_trained(
     seeds: int = 1,
     tune: int = 0,
     metrics: Sequence[str] = ("ndcg@1", "ndcg@5", "ndcg@10"),
-    tuning_metric: str = "ndcg@10",
+    tuning_metric: AnyMetric = "ndcg@10",
     out: str | Path | None = None,
     progress: bool = False,
     random_state: int = 0,
@@ -102,7 +103,8 @@ def compare_trained(
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     empty = str(comparing.get("empty", "drop"))
-    judging = {"metric": tuning_metric, "empty": empty}
+    judged = tuning_metric if isinstance(tuning_metric, str) else str(as_metric(tuning_metric))
+    judging = {"metric": judged, "empty": empty}
     runs = {name: seeds if find_facts(each).random else 1 for name, each in entrants.items()}
     scores: dict[str, list[list[Floats]]] = {name: [] for name in entrants}
     parameters: dict[str, list[Mapping[str, Any]]] = {name: [] for name in entrants}

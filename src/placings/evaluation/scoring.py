@@ -45,6 +45,7 @@ from placings.evaluation.slices import (
     render_slices,
 )
 from placings.metrics import (
+    AnyMetrics,
     Metric,
     count_by_query,
     is_relevant,
@@ -147,7 +148,7 @@ class Evaluation:
 def evaluate(
     ranker_or_scores: Any,
     data: RankingData,
-    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    metrics: AnyMetrics = ("ndcg@10",),
     *,
     bootstrap: int = 1000,
     level: float = 0.95,
@@ -162,7 +163,8 @@ def evaluate(
 
     `ranker_or_scores` has a `predict`, or is an array with one score for each row of `data`. A ranker gets
     the data, any other scikit-learn estimator `data.X`. All metrics come from one ranking pass; `options`
-    (`ties=`, `gain=`, `relevant_from=`, …) go to the metrics that know them.
+    (`ties=`, `gain=`, `relevant_from=`, …) go to the metrics that know them. A metric may be a function of
+    your own, of one query's scores and labels (see `placings.metric`).
 
     The interval is a percentile bootstrap over queries, `bootstrap` draws that all metrics share; 0 skips
     it. Of 100 queries (users, sessions) or fewer, where a bootstrap is too narrow, it is Student's t, as
@@ -316,7 +318,7 @@ def predict_lists(estimator: Any, X: Any, qid: Any) -> Any:
     return estimator.predict(X)
 
 
-def name_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
+def name_metrics(metrics: AnyMetrics) -> list[str | Metric]:
     """At least one metric, as a list."""
     wanted = list_metrics(metrics)
     if not wanted:

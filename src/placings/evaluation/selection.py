@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from placings.core import BadInput, Floats, Ints, as_same_length, as_vector
 from placings.data import RankingData, as_ids, check_weight, find_clusters, number_ids, order_by_query
 from placings.evaluation.scoring import predict_lists
-from placings.metrics import Metric, metric
+from placings.metrics import AnyMetric, Metric, metric
 
 ROUTING = (
     "Call sklearn.set_config(enable_metadata_routing=True) once, and pass params={'qid': qid} to "
@@ -110,7 +110,7 @@ class QueryScorer:
         return hash((self.metric, self._requests))
 
 
-def scorer(name: str | Metric, **options: Any) -> QueryScorer:
+def scorer(name: AnyMetric, **options: Any) -> QueryScorer:
     """A scikit-learn scorer from a metric's name: `cross_val_score(…, scoring=scorer("ndcg@10"))`.
 
     It calls `predict`, groups the rows by `qid` (in any order) and gives the mean over queries; `options`

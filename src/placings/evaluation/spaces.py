@@ -141,7 +141,7 @@ def _check_names(ranker: Ranker, space: Space) -> None:
     for name in space:
         through = name.startswith(THROUGH) and "params" in known
         if name not in known and name != POSITIVE_WEIGHT and not through:
-            meant = explain_setting(name, known)
+            meant = explain_setting(name, known, type(ranker))
             raise UnknownName(
                 f"parameter of {type(ranker).__name__}", name, known | {POSITIVE_WEIGHT}, meaning=meant
             )

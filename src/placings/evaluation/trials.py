@@ -24,7 +24,7 @@ import numpy as np
 from placings.core import BadInput, Floats, PlacingsError, PlacingsWarning, count_threads, escape_line
 from placings.data import RankingData, find_clusters, load_arrays, save_arrays
 from placings.evaluation.spaces import apply_values
-from placings.metrics import measure
+from placings.metrics import measure, metric
 from placings.rankers import POSITIVE_WEIGHT, Ranker, Value
 
 
@@ -213,6 +213,11 @@ def describe_task(task: Task) -> dict[str, Any]:
         raise BadInput(
             f"workers need a ranker class that a module defines. Got {kind.__qualname__} of "
             f"{kind.__module__}. Move it into a module, or use workers=1."
+        )
+    if metric(task.metric).own:
+        raise BadInput(
+            f"the metric {task.metric!r} is a function of this process, which other processes do not have. "
+            "Use workers=1."
         )
     settings = task.ranker.get_params(deep=False)
     try:

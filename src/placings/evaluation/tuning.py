@@ -52,6 +52,7 @@ from placings.evaluation.trials import (
     describe_error,
     weigh_positives,
 )
+from placings.metrics import AnyMetric
 from placings.metrics import metric as as_metric
 from placings.rankers import CLASSES, POSITIVE_WEIGHT, Ranker, Space, Value, find_choice, make_ranker
 
@@ -320,7 +321,7 @@ def tune(
     method: str = "tpe",
     space: str | Mapping[str, Any] | None = None,
     folds: int = 3,
-    metric: str = "ndcg@10",
+    metric: AnyMetric = "ndcg@10",
     storage: str | Path | None = None,
     study: str | None = None,
     workers: int = 1,
@@ -335,7 +336,8 @@ def tune(
 
     A trial is judged on `valid`, or without it over `folds` query folds of `train`: the mean is over all
     held-out queries, those with nothing relevant counted as `empty` says (as 0 by a metric that ends in
-    `:ips`, which needs the propensity of the data). Folds keep the queries of one user
+    `:ips`, which needs the propensity of the data). `metric` may be a function of your own.
+    Folds keep the queries of one user
     (segment `user_id`) or session (`session_id`) together, where the data know them; `group` names another
     segment, "query" deals out single queries. `method` is "tpe" (Optuna's
     default), "random" or "grid" (all combinations in a seeded order, or the first `trials` of them). TPE

@@ -11,9 +11,10 @@ from typing import Any
 
 from torch import Generator, Tensor, zeros
 
-from placings.core import BadInput, UnknownName
+from placings.core import BadInput, UnknownName, say_unregistered
 from placings.losses import lambdas, listwise, pairwise, pointwise
 from placings.losses.gumbel import stochastic
+from placings.losses.own import HELD_LOSSES, OWN_LOSSES, find_own_loss, hold_loss
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "mean_squared_error": pointwise.mean_squared_error_loss,
@@ -65,8 +66,8 @@ class Loss:
     noise_style: str = "tf-ranking"
 
     def __post_init__(self) -> None:
-        if self.name not in LOSSES:
-            raise UnknownName("loss", str(self.name), LOSSES)
+        if self.name not in LOSSES and find_own_loss(self.name) is None:
+            raise UnknownName("loss", str(self.name), [*LOSSES, *OWN_LOSSES])
         keywords = list_keywords(self.name)
         for option, _ in self.options:
             if option not in keywords - OF_THE_CALL:
@@ -76,9 +77,15 @@ class Loss:
             raise BadInput(f"{self.name} takes no cutoff. Got '{self}'. These do: {cut}.")
         self(zeros(0, 1), zeros(0, 1))  # no query, but every setting is checked
 
+    @property
+    def own(self) -> bool:
+        """Whether it is a function of the user's."""
+        return self.name not in LOSSES
+
     @cached_property
     def _function(self) -> Callable[..., Tensor]:
-        return stochastic(LOSSES[self.name], self.draws, self.noise_temperature, style=self.noise_style)
+        function = find_own_loss(self.name) or LOSSES[self.name]
+        return stochastic(function, self.draws, self.noise_temperature, style=self.noise_style)
 
     def __call__(
         self,
@@ -105,7 +112,7 @@ class Loss:
 
 
 def find_loss(
-    name: str | Loss,
+    name: str | Loss | Callable[..., Any],
     *,
     draws: int = 0,
     noise_temperature: float = 1.0,
@@ -115,7 +122,8 @@ def find_loss(
     """The loss that a name such as `"approx_ndcg@5"`, `"softmax"` or `"lambdarank@10"` stands for.
 
     `draws` above 0 make it `stochastic`, with the temperature and style of its noise; `options` are the
-    keywords of its function. Case does not matter, nor does an ending `_loss`.
+    keywords of its function. Case does not matter, nor does an ending `_loss`. A function of your own,
+    `function(scores, labels, mask)` with one value for each query, is taken too, once it was tried.
 
     >>> loss = find_loss("approx_ndcg@5", draws=8, temperature=0.2)
     >>> str(loss), loss.options, loss.draws
@@ -125,13 +133,17 @@ def find_loss(
         if draws or options:
             raise BadInput(f"a Loss already has its settings. Got {name} and more. Pass its name instead.")
         return name
+    if callable(name):
+        name = hold_loss(name)
     if not isinstance(name, str):
-        raise BadInput(f"a loss must be a name such as 'approx_ndcg@5', or a Loss. Got {name!r}.")
+        raise BadInput(
+            f"a loss must be a name such as 'approx_ndcg@5', a Loss, or a function of your own. Got {name!r}."
+        )
     word, at, depth = name.strip().lower().partition("@")
-    known = {**ALIASES, **{each: each for each in LOSSES}}
+    known = {**ALIASES, **{each: each for each in (*LOSSES, *HELD_LOSSES, *OWN_LOSSES)}}
     key = known.get(word) or known.get(word.removesuffix("_loss"))
     if key is None:
-        raise UnknownName("loss", word, known)
+        raise UnknownName("loss", word, known, meaning=say_unregistered("loss", word, known))
     if at and (not re.fullmatch("[0-9]{1,18}", depth) or int(depth) == 0):
         raise BadInput(
             f"a loss's cutoff must be a whole number of 1 or more, as in '{word}@10'. Got {name!r}."
@@ -144,5 +156,7 @@ def find_loss(
 
 def list_keywords(name: str) -> set[str]:
     """The keywords of a loss of the registry."""
+    if name not in LOSSES:
+        return {"weights"}
     parameters = inspect.signature(LOSSES[name]).parameters.values()
     return {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}

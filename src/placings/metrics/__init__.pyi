@@ -10,6 +10,8 @@ from .gain import ndcg as ndcg
 from .kernels import top_rows as top_rows
 from .names import DEBIASED as DEBIASED
 from .names import METRICS as METRICS
+from .names import AnyMetric as AnyMetric
+from .names import AnyMetrics as AnyMetrics
 from .names import Metric as Metric
 from .names import list_metrics as list_metrics
 from .names import measure as measure
@@ -18,6 +20,10 @@ from .order import EMPTY as EMPTY
 from .order import count_by_query as count_by_query
 from .order import is_relevant as is_relevant
 from .order import sum_by_query as sum_by_query
+from .own import HELD_METRICS as HELD_METRICS
+from .own import OWN_METRICS as OWN_METRICS
+from .own import hold_metric as hold_metric
+from .own import register_metric as register_metric
 from .rank import arp as arp
 from .rank import average_precision as average_precision
 from .rank import hit as hit

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from placings.core import BadInput, Floats, UnknownName
+from placings.core import BadInput, Floats, UnknownName, say_unregistered
 from placings.metrics import debiased, gain, rank
 from placings.metrics.order import Ranked, rank_rows
+from placings.metrics.own import HELD_METRICS, OWN_METRICS, find_own_metric, hold_metric
+from placings.metrics.registered import RegisteredMetric
 
 MARK = ":ips"  # what the name of a debiased metric ends in
 OWN = {"k", "propensity"}  # of a metric's keywords, those that are no options
-
-
-@dataclass(frozen=True)
-class RegisteredMetric:
-    """One metric of the registry: its function, its other names, and which way is better."""
-
-    function: Callable[..., Floats]
-    aliases: tuple[str, ...] = ()
-    lower_is_better: bool = False
-    bounds: tuple[float, float] = (0.0, 1.0)  # that no value leaves
-
-    @cached_property
-    def defaults(self) -> dict[str, Any]:
-        """The keywords of the function and what they are when not given."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 # A new metric is one line here: doors, contract and property tests and errors read the names from it.
@@ -89,8 +73,10 @@ class Metric:
     options: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in METRICS and self.name not in DEBIASED:
-            raise UnknownName("metric", str(self.name), [*METRICS, *DEBIASED])
+        if self.name not in METRICS and self.name not in DEBIASED and find_own_metric(self.name) is None:
+            raise UnknownName("metric", str(self.name), [*METRICS, *DEBIASED, *OWN_METRICS])
+        if self.own and self.k is not None and "k" not in self._registered.defaults:
+            raise BadInput(f"{self.name} takes no cutoff: it has no keyword k. Got '{self}'.")
         known = self._registered.defaults.keys() - OWN
         for option, _ in self.options:
             if option not in known:
@@ -100,7 +86,12 @@ class Metric:
 
     @property
     def _registered(self) -> RegisteredMetric:
-        return DEBIASED[self.name] if self.name in DEBIASED else METRICS[self.name]
+        return find_own_metric(self.name) or {**METRICS, **DEBIASED}[self.name]
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a function of the user's."""
+        return self.name not in METRICS and self.name not in DEBIASED
 
     @property
     def lower_is_better(self) -> bool:
@@ -127,7 +118,8 @@ class Metric:
     ) -> Floats:
         """The value of each query, [queries]; only a metric with `ips` looks at `propensity` `[rows]`."""
         more = {"propensity": self.check_propensity(propensity)} if self.ips else {}
-        return self._registered.function(scores, labels, offsets, k=self.k, **more, **dict(self.options))
+        more |= {} if self.own and self.k is None else {"k": self.k}
+        return self._registered.function(scores, labels, offsets, **more, **dict(self.options))
 
     def check_propensity(self, propensity: ArrayLike | None) -> ArrayLike | None:
         """What was given; refused if it is None and this metric divides clicks by it."""
@@ -140,8 +132,12 @@ class Metric:
         return f"{name}{'' if self.k is None else f'@{self.k}'}{colon}{mark}"
 
 
-def metric(name: str | Metric, **options: Any) -> Metric:
+def metric(name: str | Metric | Callable[..., Any], **options: Any) -> Metric:
     """The metric that a name such as `"ndcg@10"`, `"mrr"`, `"map@5"` or `"dcg@10:ips"` stands for.
+
+    A function of your own is one too: `function(scores, labels)` gives the value of one query, and
+    `function(scores, labels, offsets)` one value for each. It is tried on two small queries first, and is
+    called what the function is called; `register_metric` gives it another name, and says which way is better.
 
     `options` are the keywords of its function. Case does not matter; the names that mean the same
     (`ap` and `map`, `precision` and `p`, `success` and `hit`, …) give equal metrics. A name that ends in
@@ -165,8 +161,13 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     if isinstance(name, Metric):
         merged = dict(name.options) | options
         return Metric(name.name, name.k, tuple(sorted(merged.items())))
+    if callable(name):
+        ours = {key: kind.function for key, kind in {**METRICS, **DEBIASED}.items()}
+        name = hold_metric(name, ours)
     if not isinstance(name, str):
-        raise BadInput(f"a metric must be a name such as 'ndcg@10', or a Metric. Got {_describe(name)}.")
+        raise BadInput(
+            f"a metric must be a name such as 'ndcg@10', a Metric, or a function of your own. Got {name!r}."
+        )
     body, colon, mark = name.strip().lower().partition(":")
     word, at, depth = body.partition("@")
     known = _find_marked(word, colon + mark, name) if colon else _find_plain(word)
@@ -182,8 +183,12 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     return Metric(known, int(depth) if at else None, tuple(sorted(options.items())))
 
 
+AnyMetric: TypeAlias = str | Metric | Callable[..., Any]
+AnyMetrics: TypeAlias = AnyMetric | Iterable[AnyMetric]
+
+
 def measure(
-    metrics: str | Metric | Iterable[str | Metric],
+    metrics: AnyMetrics,
     scores: ArrayLike,
     labels: ArrayLike,
     offsets: ArrayLike | None = None,
@@ -204,7 +209,9 @@ def measure(
     """
     wanted: dict[str, Metric] = {}
     for each in list_metrics(metrics):
-        key, chosen = str(each).strip(), _with_options(metric(each), options)
+        found = metric(each)
+        key = str(found) if callable(each) and not isinstance(each, Metric) else str(each).strip()
+        chosen = _with_options(found, options)
         if wanted.setdefault(key, chosen) != chosen:
             raise BadInput(
                 f"two metrics with other options are both called {key!r}. Measure them one at a time."
@@ -217,31 +224,41 @@ def measure(
     for option in options.keys() - known:
         raise UnknownName("option of these metrics (a cutoff is part of a name)", option, known)
     settings = {key: each._registered.defaults | dict(each.options) for key, each in wanted.items()}
-    rules = [setting["ties"] for setting in settings.values()]
+    ranking = {key: each for key, each in wanted.items() if not each.own}
+    rules = [settings[key]["ties"] for key in ranking]
     orders = {
-        ties: rank_rows(scores, labels, offsets, k=_deepest(wanted.values(), rules, ties), ties=ties)
+        ties: rank_rows(scores, labels, offsets, k=_deepest(ranking.values(), rules, ties), ties=ties)
         for ties in dict.fromkeys(rules)
     }
     return {
-        key: _apply(each, orders[ties], settings[key], propensity)
-        for (key, each), ties in zip(wanted.items(), rules, strict=True)
+        key: each(scores, labels, offsets)
+        if each.own
+        else _apply(each, orders[settings[key]["ties"]], settings[key], propensity)
+        for key, each in wanted.items()
     }
 
 
-def list_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
-    """One metric or several as a list; anything else is refused."""
-    if isinstance(metrics, str | Metric):
-        wanted: list[str | Metric] = [metrics]
-    elif callable(metrics) or not isinstance(metrics, Iterable):
+def list_metrics(metrics: AnyMetrics) -> list[str | Metric]:
+    """One metric or several as a list, functions of the user's own by their names; others are refused."""
+    if isinstance(metrics, str | Metric) or callable(metrics):
+        wanted: list[Any] = [metrics]
+    elif not isinstance(metrics, Iterable):
         raise BadInput(
-            "metrics must be names such as 'ndcg@10', or Metrics: one of them or a list. Got "
-            f"{_describe(metrics)}."
+            "metrics must be names such as 'ndcg@10', Metrics or functions of your own: one of them or a "
+            f"list. Got {metrics!r}."
         )
     else:
         wanted = list(metrics)
-    for each in wanted:
-        metric(each)
-    return wanted
+    found = [(each, metric(each)) for each in wanted]
+    named = [each if isinstance(each, str | Metric) else chosen for each, chosen in found]
+    own: dict[str, Any] = {}
+    for each, chosen in found:
+        if callable(each) and chosen.own and own.setdefault(str(chosen), each) is not each:
+            raise BadInput(
+                f"two functions are both called {str(chosen)!r}. Name one: "
+                "pg.register_metric('my_metric', …)."
+            )
+    return named
 
 
 def _find_plain(word: str) -> str:
@@ -251,8 +268,9 @@ def _find_plain(word: str) -> str:
             f"{word} counts clicks over their propensities, which its name must say, as in "
             f"'{word}@10{MARK}'. Got {word!r}."
         )
+    known |= {key: key for key in (*HELD_METRICS, *OWN_METRICS)}
     if word not in known:
-        raise UnknownName("metric", word, known)
+        raise UnknownName("metric", word, known, meaning=say_unregistered("metric", word, known))
     return known[word]
 
 
@@ -272,17 +290,6 @@ def _find_marked(word: str, mark: str, given: str) -> str:
     raise BadInput(
         f"{word} cannot be estimated from clicks: {UNOBSERVED[plain[word]]}. Got {given!r}. Use "
         f"'dcg@10{MARK}' or 'clicks@10{MARK}', or 'mrr{MARK}' where each search wants one item."
-    )
-
-
-def _describe(given: object) -> str:
-    """What stands in place of a metric, for an error; of a function also how it can be used."""
-    if not callable(given):
-        return repr(given)
-    name = getattr(given, "__name__", type(given).__name__)
-    return (
-        f"the function {name!r}. To measure by it, call it on the scores yourself: "
-        f"{name if name.isidentifier() else 'function'}(scores, data.y, data.offsets)"
     )
 
 

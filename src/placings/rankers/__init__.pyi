@@ -9,6 +9,7 @@ from .catalogue import RANKERS as RANKERS
 from .catalogue import explain_setting as explain_setting
 from .catalogue import find_choice as find_choice
 from .catalogue import find_class as find_class
+from .catalogue import find_setting as find_setting
 from .catalogue import make_ranker as make_ranker
 from .child_loading import try_in_child as try_in_child
 from .click_weights import ClickWeights as ClickWeights
@@ -16,7 +17,6 @@ from .click_weights import weigh_clicks as weigh_clicks
 from .doubly_robust import doubly_robust_labels as doubly_robust_labels
 from .doubly_robust import estimate_relevance as estimate_relevance
 from .estimator import Ranker as Ranker
-from .export import export_ranker as export_ranker
 from .facts import POSITIVE_WEIGHT as POSITIVE_WEIGHT
 from .facts import Choice as Choice
 from .facts import Dimension as Dimension
@@ -33,6 +33,7 @@ from .mean import MeanRanker as MeanRanker
 from .networks import Network as Network
 from .neural import NeuralRanker as NeuralRanker
 from .neural import need_torch as need_torch
+from .onnx_files import export_ranker as export_ranker
 from .original import OriginalOrder as OriginalOrder
 from .pair_kernels import find_pairs as find_pairs
 from .presets import settle as settle

@@ -21,7 +21,7 @@ from placings.core import (
     show_progress,
 )
 from placings.data import Matrix, RankingData
-from placings.metrics import Metric, metric
+from placings.metrics import AnyMetric, metric
 from placings.rankers.estimator import SAMPLE_ROWS, Ranker
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def exponential_gain(y: Floats, largest: int) -> Floats:
 class BoostingWatch:
     """The mean of a metric on held-out queries: one definition for every library's early stopping."""
 
-    def __init__(self, name: str | Metric, valid: RankingData) -> None:
+    def __init__(self, name: AnyMetric, valid: RankingData) -> None:
         self.metric = metric(name)
         self.name = str(self.metric)
         self.higher_is_better = not self.metric.lower_is_better

@@ -23,7 +23,9 @@ from placings.core import (
     Floats,
     MissingExtra,
     PlacingsError,
+    find_bundle,
     find_late,
+    name_function,
     parse_json,
     read_bundle,
     read_settled,
@@ -68,9 +70,11 @@ def save_ranker(ranker: Ranker, path: str | Path, metrics: Mapping[str, float]) 
 def load(path: str | Path, *, digest: str | None = None) -> Any:
     """What was saved at a path, ready to use: a ranker, or a re-ranker; anything else is refused by name.
 
-    `digest`, as `save` returned it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
+    The folder of a run of `placings fit` stands for the ranker in its `model`. `digest`, as `save` returned
+    it, pins it: any other one is refused. See `Ranker.save`, `Reranker.save`.
     """
-    kind = read_settled(Path(path), lambda place: "re-ranker" if (place / "reranker").is_dir() else "ranker")
+    path = find_bundle(path)
+    kind = read_settled(path, lambda place: "re-ranker" if (place / "reranker").is_dir() else "ranker")
     return find_late("bundle", kind)(path, digest=digest)
 
 
@@ -80,7 +84,7 @@ def load_ranker(path: str | Path, *, digest: str | None = None) -> Ranker:
     `digest`, as `save` returned it, pins the bundle: any other one is refused. The stored sample is
     scored again, so a library that reads its own file differently today is noticed too.
     """
-    bundle = read_bundle(path, digest=digest)
+    bundle = read_bundle(find_bundle(path), digest=digest)
     name = bundle.manifest.get("ranker")
     if not isinstance(name, str) or name not in CLASSES:
         raise BadBundle(bundle.path, f"holds a ranker {name!r}, which this placings does not know.")
@@ -171,6 +175,11 @@ def _plain_settings(ranker: Ranker) -> dict[str, Any]:
         try:
             settings[name] = json.loads(json.dumps(plain, allow_nan=False))
         except (TypeError, ValueError):
+            if callable(value) and name in ("loss", "metric"):
+                raise BadInput(
+                    f"{name} is a function of yours, and a bundle holds names, never code. Register it, "
+                    f"pg.register_{name}({name_function(value)!r}, …), and save again."
+                ) from None
             raise BadInput(f"{name} must be a plain value to be saved. Got {value!r}.") from None
     return settings
 

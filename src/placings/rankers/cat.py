@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,7 +71,7 @@ class CatBoostRanker(TreeRanker):
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
       ties count as badly as they can; early rounds may look worse than elsewhere in placings. Or a metric of
-      clicks over propensities, such as "dcg@10:ips", which is placings' own.
+      clicks over propensities, such as "dcg@10:ips", or a function of yours, which placings computes.
     - `verbose`: a progress bar, on a terminal.
 
     NaN is missing, below all values (CatBoost's `nan_mode`); an absent value of CSR is 0.
@@ -107,6 +107,35 @@ class CatBoostRanker(TreeRanker):
             "random_seed": ("CatBoost", ("random_state",)),
             "thread_count": ("CatBoost", ("n_jobs",)),
             "loss_function": ("CatBoost", ("loss", "objective")),
+            "bagging_temperature": ("CatBoost", ("bagging_fraction", "subsample")),
+            "reg_lambda": ("XGBoost", ("l2_leaf_reg",)),
+        },
+        passed=(
+            "subsample",
+            "bagging_temperature",
+            "bootstrap_type",
+            "border_count",
+            "max_bin",
+            "grow_policy",
+            "max_leaves",
+            "min_data_in_leaf",
+            "nan_mode",
+            "one_hot_max_size",
+            "cat_features",
+            "task_type",
+            "boosting_type",
+            "score_function",
+            "monotone_constraints",
+            "leaf_estimation_iterations",
+            "od_type",
+            "sampling_unit",
+            "feature_border_type",
+            "model_size_reg",
+            "custom_metric",
+        ),
+        notes={
+            "num_leaves": "CatBoost's trees are symmetric and bounded by their depth: depth=6. With "
+            "params={'grow_policy': 'Lossguide', 'max_leaves': 31} also by leaves.",
         },
         quick={"rounds": 20, "random_state": 0},
     )
@@ -122,7 +151,7 @@ class CatBoostRanker(TreeRanker):
         random_strength: float | None = None,
         rsm: float = 1.0,
         early_stopping: int | None = 50,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -158,10 +187,10 @@ class CatBoostRanker(TreeRanker):
         held = None if valid is None else drop_empty_queries(valid)
         if held is not None and "eval_metric" not in (self.params or {}):
             watch = BoostingWatch(self.metric, held)  # refuses data on which nothing can be watched
-            if watch.metric.ips:
-                params["eval_metric"] = _DebiasedWatch(watch)
+            if watch.metric.ips or watch.metric.own:
+                params["eval_metric"] = _OurWatch(watch)
         watched = params.get("eval_metric")
-        name = type(watched).__name__ if isinstance(watched, _DebiasedWatch) else str(watched)
+        name = type(watched).__name__ if isinstance(watched, _OurWatch) else str(watched)
         with show_rounds("CatBoost", rounds, self.verbose) as advance, warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*optimi?ze method", UserWarning)  # it would compile ours
             how: dict[str, Any] = {"callbacks": [_Keeper(history, advance, name)]}
@@ -181,7 +210,7 @@ class CatBoostRanker(TreeRanker):
                 booster.fit(pool, **how)
             except catboost.CatBoostError as error:
                 raise BadInput(f"CatBoost refused: {_last_part(error)}") from error
-        self._load(_write_model(booster, "cbm"))
+        self._load(write_model(booster, "cbm"))
         self.history_ = tuple(history)
 
     def _weighs_labels(self) -> bool:
@@ -235,7 +264,7 @@ class CatBoostRanker(TreeRanker):
         if kind == "gain":
             found = self.booster_.get_feature_importance(type="PredictionValuesChange")
             return np.asarray(found, dtype=np.float64)
-        model = json.loads(_write_model(self.booster_, "json"))
+        model = json.loads(write_model(self.booster_, "json"))
         counts = np.zeros(self.n_features_in_)
         for tree in (*model.get("oblivious_trees", ()), *model.get("trees", ())):
             for place in _list_splits(tree):
@@ -243,7 +272,7 @@ class CatBoostRanker(TreeRanker):
         return counts
 
     def _give_weights(self) -> dict[str, bytes]:
-        return {MODEL: _write_model(self.booster_, "cbm")}
+        return {MODEL: write_model(self.booster_, "cbm")}
 
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
         self._load(files[MODEL])
@@ -266,13 +295,13 @@ class CatBoostRanker(TreeRanker):
         self.history_ = ()
 
 
-class _DebiasedWatch:
-    """A metric of clicks over propensities as CatBoost asks for one; only `valid` is measured."""
+class _OurWatch:
+    """A metric that CatBoost does not have, as it asks for one; only `valid` is measured."""
 
     def __init__(self, watch: BoostingWatch) -> None:
         self.watch = watch
 
-    def __deepcopy__(self, memo: Any) -> _DebiasedWatch:
+    def __deepcopy__(self, memo: Any) -> _OurWatch:
         return self  # CatBoost copies its parameters; the data need no copy
 
     def is_max_optimal(self) -> bool:
@@ -374,10 +403,10 @@ def _as_writable(X: Matrix) -> Any:
     return given
 
 
-def _name_metric(name: str) -> str | None:
-    """`"ndcg@10"` as CatBoost writes it; None for a debiased one, which it is handed as an object."""
+def _name_metric(name: Any) -> str | None:
+    """`"ndcg@10"` as CatBoost writes it; None for what it is handed as an object: debiased or the user's."""
     chosen = metric(name)
-    if chosen.ips:
+    if chosen.ips or chosen.own:
         return None
     if chosen.name not in WATCHED or chosen.options:
         raise BadInput(
@@ -393,7 +422,7 @@ def _split_name(name: str) -> frozenset[str]:
     return frozenset(name.replace(";", ":").split(":"))
 
 
-def _write_model(booster: Any, kind: str) -> bytes:
+def write_model(booster: Any, kind: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         booster.save_model(str(path), format=kind)

@@ -81,23 +81,79 @@ def make_ranker(name: str, **settings: Any) -> Ranker:
     known = kind._get_param_names()
     for setting in settings:
         if setting not in known:
-            meant = explain_setting(setting, known)
-            raise UnknownName(f"setting of {name}", setting, known, meaning=meant)
+            meant = explain_setting(setting, known, kind)
+            raise UnknownSetting(f"setting of {name}", setting, known, meaning=meant)
     return kind(**{**choice.settings, **settings})
 
 
-def explain_setting(name: str, known: Iterable[str]) -> str | None:
-    """What a setting of another library is called here, if these settings have it.
+def explain_setting(name: str, known: Iterable[str], kind: type[Ranker] | None = None) -> str | None:
+    """What a setting of another library is called here, or what to do in its place, as far as it is known.
 
     >>> explain_setting("n_estimators", ["rounds", "leaves"])
     "LightGBM's n_estimators is called 'rounds' here."
     """
+    facts = None if kind is None else kind.facts
+    if facts is not None and name.lower() in facts.notes:
+        return facts.notes[name.lower()]
+    if facts is not None and name.lower() in facts.passed:
+        said = f"{facts.libraries[0]}'s {name} is handed on by params: params={{{name!r}: …}}"
+        return f"{said}, at the terminal --set 'params={{{name}: …}}'."
     library, ours = find_familiar().get(name.lower(), ("", ()))
     there = set(known)
     found = next((each for each in ours if each in there), None)
-    return None if found is None else f"{library}'s {name} is called {found!r} here."
+    if found is not None:
+        return f"{library}'s {name} is called {found!r} here."
+    return EVERYWHERE.get(name.lower())
+
+
+# Names that rankers elsewhere have and none here has, unless a class says more.
+EVERYWHERE = {
+    "n_jobs": "threads are set for the whole process: PLACINGS_THREADS=4 in the environment.",
+    "num_threads": "threads are set for the whole process: PLACINGS_THREADS=4 in the environment.",
+    "thread_count": "threads are set for the whole process: PLACINGS_THREADS=4 in the environment.",
+    "verbosity": "verbose=True shows progress; nothing else is printed.",
+    "silent": "nothing is printed unless verbose=True.",
+    "sample_weight": "weights go to fit: fit(X, y, qid=…, sample_weight=…), or into the RankingData.",
+    "class_weight": "rows weigh what fit(…, sample_weight=…) says; placings fit --positive-weight 10 weighs "
+    "relevant rows.",
+    "group": "queries go to fit: fit(X, y, qid=…).",
+    "group_id": "queries go to fit: fit(X, y, qid=…).",
+    "qid": "queries go to fit: fit(X, y, qid=…).",
+    "eval_set": "validation data go to fit: fit(train, valid=…).",
+    "eval_at": "the cutoff is part of the metric's name: metric='ndcg@5'.",
+    "ndcg_eval_at": "the cutoff is part of the metric's name: metric='ndcg@5'.",
+    "validation_fraction": "validation data go to fit: train, valid = data.split(0.8, 0.2); "
+    "fit(train, valid=valid).",
+    "warm_start": "every fit starts anew; a network goes on from its checkpoint=….",
+    "fit_intercept": "a constant changes no order within a query, so there is nothing to fit.",
+    "importance_type": "ask afterwards: ranker.feature_importances('gain') or ('split').",
+}
+
+
+def refuse_setting(kind: type[Ranker], name: str) -> None:
+    """Refuse a setting that a ranker does not have, with what it is called here."""
+    known = kind._get_param_names()
+    raise UnknownSetting(
+        f"setting of {kind.__name__}", name, known, meaning=explain_setting(name, known, kind)
+    )
+
+
+class UnknownSetting(UnknownName, TypeError):
+    """A setting that a ranker does not have; a TypeError too, as Python has it for unknown keywords."""
 
 
 def find_familiar() -> dict[str, tuple[str, tuple[str, ...]]]:
     """What settings are called elsewhere, as the classes state it: name → by whom, and here."""
     return {name: meant for each in CLASSES for name, meant in find_class(each).facts.familiar.items()}
+
+
+def find_setting(name: str) -> str | None:
+    """A setting of this name that some ranker has, or what it is called here; None if none has it.
+
+    >>> find_setting("n_estimators"), find_setting("C"), find_setting("colour")
+    ('rounds', 'C', None)
+    """
+    known = {each for kind in CLASSES for each in find_class(kind)._get_param_names()}
+    if name in known:
+        return name
+    return next((each for each in find_familiar().get(name.lower(), ("", ()))[1] if each in known), None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,9 @@ from placings.data import (
 )
 from placings.rankers.click_weights import weigh_clicks
 from placings.rankers.facts import RankerFacts
+
+if TYPE_CHECKING:
+    from placings.rankers.onnx_files import Exported
 
 SAMPLE_ROWS = 16
 LARGEST_SEED = 2**32 - 1  # as in numpy and scikit-learn
@@ -64,6 +68,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     ]  # where not "present and not zero"; see feco.references.adopt_rules
     training_: dict[str, Any]
     _sample: Matrix
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """A setting that the class does not have is answered by what it is called here, not by Python."""
+        if settings:
+            plain = cls.__init__ is object.__init__  # whose signature says that it takes anything
+            parameters = [] if plain else list(inspect.signature(cls.__init__).parameters.values())
+            known = {each.name for each in parameters}
+            if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+                for name in settings:
+                    if name not in known:
+                        from placings.rankers.catalogue import refuse_setting
+
+                        refuse_setting(cls, name)
+        return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings, as in scikit-learn; one of another library is answered by its name here."""
+        known = self._get_param_names()
+        for name in params:
+            if name.partition("__")[0] not in known:
+                from placings.rankers.catalogue import refuse_setting
+
+                refuse_setting(type(self), name)
+        changed: Self = super().set_params(**params)
+        return changed
 
     # -- what a ranker fills in --------------------------------------------------------------------
 
@@ -113,8 +142,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Refuse settings with which `fit` would fail, as far as that is known before there are data."""
 
     def _plain_params(self) -> dict[str, Any]:
-        """The settings that a bundle keeps: plain values only."""
+        """The settings that a bundle keeps: plain values only, and functions by their registered names."""
         params: dict[str, Any] = self.get_params(deep=False)
+        for name in ("loss", "metric"):
+            if callable(params.get(name)):
+                params[name] = name_registered(name, params[name])
         return params
 
     def _missing_policy(self) -> str:
@@ -228,6 +260,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return save_ranker(self, path, metrics or {})
 
+    def export_onnx(
+        self, path: str | Path, *, opset: int | None = None, digest: str | None = None
+    ) -> Exported:
+        """Write the ranker as one ONNX file, transforms included; see `placings.rankers.export_ranker`."""
+        from placings.rankers.onnx_files import export_ranker
+
+        return export_ranker(self, path, opset=opset, digest=digest)
+
     # -- scikit-learn ------------------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Tags:
@@ -312,6 +352,19 @@ def as_seed(random_state: Any) -> int | None:
     raise BadInput(
         f"random_state must be None or a whole number from 0 to {LARGEST_SEED}. Got {random_state!r}."
     )
+
+
+def name_registered(kind: str, function: Any) -> Any:
+    """The name of a loss or a metric that was given as a function; the function itself if it has none."""
+    if kind == "metric":
+        from placings.metrics import HELD_METRICS, metric
+
+        chosen = metric(function)
+        return function if chosen.options or chosen.name in HELD_METRICS else str(chosen)
+    from placings.losses import HELD_LOSSES, hold_loss
+
+    name = hold_loss(function)
+    return function if name in HELD_LOSSES else name
 
 
 def take_sample(X: Matrix) -> Matrix:

@@ -3,95 +3,65 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import io
-import json
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-import placings
-from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting, write_atomically
-from placings.rankers.estimator import Ranker
+from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting
+from placings.rankers.linear import LinearRanker
 from placings.rankers.networks import Attention, ListLayout
 from placings.rankers.neural import NeuralRanker
+from placings.rankers.onnx_files import (
+    ALONE,
+    INPUT,
+    OUTPUT,
+    ROWS,
+    TOGETHER,
+    Exported,
+    compare_scores,
+    export_ranker,
+    make_probes,
+    run_file,
+)
 from placings.training import Packed, PackedGroup, RowNorm, pack_lists, score_rows
-from placings.transforms import Logarithm, Prepared, VectorForm
+from placings.transforms import Logarithm, Prepared, Transform, VectorForm
 
-INPUT, OUTPUT, ROWS = "features", "scores", "rows"
+__all__ = ["ALONE", "TOGETHER", "Exported", "compare_scores", "export_ranker", "make_probes", "run_file"]
+
 MODERN = (2, 9)  # the PyTorch whose exporter goes by torch.export unless told otherwise
 OPSET_TRACED = 17  # what an older one writes
 OPSET = 18  # ONNX Runtime 1.14 and later
 LARGEST_FILE = (1 << 31) - (1 << 20)  # bytes; protobuf ends at 2 GiB
-TOLERANCE = 1e-5  # relative and absolute, between the file's scores and the ranker's
-HUGE = 1e30  # a score beyond it is about to overflow, and the order of additions decides when
 ZERO = torch.zeros(1, dtype=torch.int64)
-ALONE = "each row is scored by itself: a call may hold the rows of several queries"
-TOGETHER = "all rows of a call are one list: each query needs a call of its own"
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What was written: the file, its size and SHA-256, and how far its scores were from the ranker's."""
-
-    path: Path
-    bytes: int
-    sha256: str
-    opset: int
-    difference: float  # the largest |theirs − ours| / (1 + |ours|) of the rows compared
-    lists: str  # whether the rows of several queries may share a call, in words
-
-
-def export_ranker(
-    ranker: Ranker, path: str | Path, *, opset: int | None = None, digest: str | None = None
-) -> Exported:
-    """Write a fitted NeuralRanker as one self-contained ONNX file, transforms and missing values included.
-
-    Input `features`: float32 `[rows, features]`, raw, NaN where missing, columns in the order that the file's
-    metadata names them. Output `scores`: float32 `[rows]`. Any number of rows. `opset` is 18 if not given (17
-    with PyTorch before 2.9);
-    `digest`, of the ranker's bundle, is kept in the metadata.
-
-    The file takes its place only after ONNX Runtime has scored training rows, missing, tiny, huge and
-    infinite values with it and agrees with the ranker to 1e-5 (relative to scores beyond 1), or, where
-    float32 cannot hold the ranker's own scores so exactly, to as much as it can.
-
-    Where rows are seen together (query_minmax, the attention network) all rows of a call are one list.
-    Groupwise networks and wide sparse input are refused, as are rankers that are not neural.
-    """
-    check_is_fitted(ranker)
-    if not isinstance(ranker, NeuralRanker):
-        raise BadInput(f"only a NeuralRanker is exported to ONNX. Got a {type(ranker).__name__}.")
-    for name in ("predict", "_score", "_score_lists"):
-        if getattr(type(ranker), name) is not getattr(NeuralRanker, name):
-            raise BadInput(
-                f"{type(ranker).__name__} scores in a way of its own ({name}), and an ONNX file would hold "
-                "the network alone. Export a plain NeuralRanker."
-            )
-    path = Path(path)
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder. Name the file to write, such as {path / 'ranker.onnx'}.")
+def make_network(ranker: NeuralRanker, opset: int | None) -> Any:
+    """A neural ranker as an ONNX model."""
     need_onnx()
     scorer = Scorer(ranker)
     refuse_size(scorer)
-    with write_atomically(path) as temporary:
-        model = trace_scorer(scorer, opset)
-        describe_model(model, ranker, digest, scorer.lists)
-        content: bytes = model.SerializeToString()
-        temporary.write_bytes(content)
-        difference = check_export(temporary, ranker)
-    fingerprint = hashlib.sha256(content).hexdigest()
-    return Exported(path, len(content), fingerprint, model.opset_import[0].version, difference, scorer.lists)
+    return trace_scorer(scorer, opset)
+
+
+def make_linear(ranker: LinearRanker, opset: int | None) -> Any:
+    """A linear ranker behind a transform as an ONNX model."""
+    need_onnx()
+    scorer = LinearScorer(ranker)
+    refuse_size(scorer)
+    return trace_scorer(scorer, opset)
+
+
+def score_network(ranker: NeuralRanker, rows: Floats32) -> Floats:
+    """The scores of raw rows that are one list, whatever they hold."""
+    return score_rows(ranker.network_, rows)
 
 
 def need_onnx() -> None:
@@ -118,7 +88,6 @@ class Scorer(nn.Module):
                     setattr(parent, name, Centred(child))
         self.packed: Packed | None = None
         self.features = ranker.n_features_in_
-        self.lists = TOGETHER if ranker.looks_at_list else ALONE
 
         if isinstance(self.network, Attention):
             self.network.blocks = nn.ModuleList(OneListAttention(block) for block in self.network.blocks)
@@ -171,16 +140,39 @@ class Centred(nn.Module):
         return (x - self.mean) * self.scale + self.bias
 
 
+class LinearScorer(nn.Module):
+    """Raw rows `[rows, features]` → scores `[rows]`: a transform in float32, then a sum in float64."""
+
+    coef: Tensor
+
+    def __init__(self, ranker: LinearRanker) -> None:
+        super().__init__()
+        assert ranker.transform_ is not None
+        self.prepared = make_exported(ranker.transform_)
+        self.register_buffer("coef", torch.tensor(ranker.coef_))
+        self.intercept = float(ranker.intercept_)
+        self.features = ranker.n_features_in_
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (self.prepared(features).double() @ self.coef + self.intercept).float()
+
+
+def make_exported(transform: Transform) -> Prepared:
+    """A transform's module of operations that ONNX has."""
+    inner = transform.module(export=True)
+    for layer in inner.modules():
+        if isinstance(layer, Logarithm | VectorForm):
+            layer.composed = True
+    return inner
+
+
 class Whole(nn.Module):
     """A transform's module in its ONNX form, with what was learned, all of it in `prepare`."""
 
     def __init__(self, ranker: NeuralRanker, trained: nn.Module) -> None:
         super().__init__()
-        self.inner = ranker.transform_.module(export=True)
+        self.inner = make_exported(ranker.transform_)
         self.inner.load_state_dict(trained.state_dict())
-        for layer in self.inner.modules():
-            if isinstance(layer, Logarithm | VectorForm):
-                layer.composed = True
 
     def prepare(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
         """Transformed rows; one list if lists matter."""
@@ -222,7 +214,7 @@ def refuse_size(scorer: nn.Module) -> None:
 # -- from PyTorch to ONNX ----------------------------------------------------------------------------
 
 
-def trace_scorer(scorer: Scorer, opset: int | None) -> Any:
+def trace_scorer(scorer: Any, opset: int | None) -> Any:
     """The module as an ONNX model for any number of rows, by the exporter that this PyTorch prefers."""
     rows = torch.zeros(3, scorer.features)
     modern = find_release() >= MODERN
@@ -242,7 +234,7 @@ def trace_scorer(scorer: Scorer, opset: int | None) -> Any:
     return model
 
 
-def export_graph(scorer: Scorer, rows: Tensor, opset: int) -> Any:
+def export_graph(scorer: nn.Module, rows: Tensor, opset: int) -> Any:
     """By torch.export, which became the default with PyTorch 2.9; before, it failed on batch norm."""
     program: Any = torch.onnx.export(
         scorer,
@@ -257,7 +249,7 @@ def export_graph(scorer: Scorer, rows: Tensor, opset: int) -> Any:
     return program.model_proto
 
 
-def export_trace(scorer: Scorer, rows: Tensor, opset: int) -> Any:
+def export_trace(scorer: nn.Module, rows: Tensor, opset: int) -> Any:
     """By TorchScript, for an older PyTorch."""
     import onnx
 
@@ -297,70 +289,7 @@ def keep_quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def describe_model(model: Any, ranker: NeuralRanker, digest: str | None, lists: str) -> None:
-    """Take out the exporter's notes, which name folders of this machine; put in what a user must know."""
-    from onnx.helper import find_min_ir_version_for
-
-    graph = model.graph
-    for part in (model, graph, *graph.node, *graph.initializer, *graph.input, *graph.output):
-        for note in ("metadata_props", "doc_string"):
-            if note in part.DESCRIPTOR.fields_by_name:
-                part.ClearField(note)
-    del graph.value_info[:]
-    graph.name = "ranker"
-    model.producer_name, model.producer_version = "placings", placings.__version__
-    model.doc_string = f"A ranker of {ranker.n_features_in_} raw features; higher scores are better. {lists}."
-    model.ir_version = find_min_ir_version_for(list(model.opset_import))
-    facts = {
-        "placings": placings.__version__,
-        "features": json.dumps(list(ranker.feature_names_), ensure_ascii=False),
-        "missing": f"{ranker._missing_policy()}; NaN is missing",
-        "lists": lists,
-        "training": json.dumps(ranker.training_),
-    }
-    if digest is not None:
-        facts["digest"] = digest
-    for key, value in sorted(facts.items()):
-        model.metadata_props.add(key=key, value=value)
-
-
-# -- the file as others will read it -----------------------------------------------------------------
-
-
-def check_export(path: Path, ranker: NeuralRanker) -> float:
-    """Score rows with ONNX Runtime and compare; the largest difference, or an error that names it."""
-    import onnx
-
-    onnx.checker.check_model(str(path), full_check=True)
-    calls = make_probes(ranker)
-    theirs = np.concatenate(run_file(path, calls))
-    ours = np.concatenate([score_rows(ranker.network_, rows) for rows in calls])
-    return compare_scores(
-        ours, theirs, lambda: np.concatenate([score_exactly(ranker, rows) for rows in calls])
-    )
-
-
-def run_file(path: Path, calls: Sequence[Floats32]) -> list[Floats]:
-    """The file's scores of raw rows, a call each, by ONNX Runtime on one thread."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return [np.asarray(session.run([OUTPUT], {INPUT: rows})[0], dtype=np.float64) for rows in calls]
-
-
-def make_probes(ranker: NeuralRanker) -> list[Floats32]:
-    """Rows to compare on, a call each: the ranker's sample, with gaps, shifted, turned; then odd values."""
-    sample = ranker._sample
-    given = np.asarray(sample if isinstance(sample, np.ndarray) else sample.toarray(), dtype=np.float32)
-    gaps = given.copy()
-    gaps[np.indices(given.shape).sum(axis=0) % 3 == 0] = np.nan
-    odd = np.array([np.nan, 0.0, 1.0, 1e-30, -1e-6, 1e6, -3e38, 3e38, np.inf, -np.inf], dtype=np.float32)
-    with np.errstate(over="ignore"):
-        shifted, turned = given * np.float32(1.01), given * np.float32(-7.0)
-    return [given, given[:1], gaps, shifted, turned, np.repeat(odd[:, None], given.shape[1], axis=1)]
+# -- the ranker in float64 -----------------------------------------------------------------------------
 
 
 def score_exactly(ranker: NeuralRanker, rows: Floats32) -> Floats:
@@ -370,28 +299,3 @@ def score_exactly(ranker: NeuralRanker, rows: Floats32) -> Floats:
     with torch.no_grad():
         prepared = wide.prepare(torch.tensor(rows).double()).double()  # of a step function it is float32
         return np.asarray(wide(prepared, packed).numpy(), dtype=np.float64)
-
-
-def compare_scores(ours: Floats, theirs: Floats, score_exactly: Callable[[], Floats]) -> float:
-    """The largest |theirs − ours| / (1 + |ours|); beyond 1e-5 it must be one that rounding explains.
-
-    Rounding is how far float32 moves `ours` from what `score_exactly` gives in float64. Scores that are not
-    finite, or beyond 1e30, are left out.
-    """
-    told = np.flatnonzero(np.isfinite(ours) & (np.abs(ours) < HUGE))
-    if not len(told):
-        raise BadInput("the ranker gives no finite score on its own training rows. Train it anew.")
-    kept, found = ours[told], theirs[told]
-    size = 1.0 + np.abs(kept)
-    apart = np.nan_to_num(np.abs(found - kept) / size, nan=np.inf)
-    worst = int(apart.argmax())
-    if apart[worst] > TOLERANCE:
-        rounding = np.nanmax(np.abs(score_exactly()[told] - kept) / size, initial=0.0)
-        if apart[worst] > TOLERANCE + 4.0 * rounding:
-            raise PlacingsError(
-                f"ONNX Runtime gives {found[worst]:.9g} where the ranker gives {kept[worst]:.9g} (row "
-                f"{told[worst] + 1} of the {len(ours)} compared), a difference of "
-                f"{abs(found[worst] - kept[worst]):.3g}; {TOLERANCE:g} is allowed. Nothing was written. "
-                "Please report it with your versions of torch, onnx and onnxruntime."
-            )
-    return float(apart[worst])

@@ -100,6 +100,8 @@ class RankerFacts:
     - `random`: whether another seed gives another ranker; `learns`: whether it looks at features at all;
     - `libraries`: packages whose versions a bundle notes;
     - `familiar`: what a setting is called elsewhere: name → by whom, and here (the first that a ranker has);
+    - `passed`: settings of the library behind it that `params` hands on;
+    - `notes`: settings of others that it does not have, each with a sentence that says what to do instead;
     - `quick`: settings with which it is fitted in a moment, for tests.
     """
 
@@ -108,6 +110,8 @@ class RankerFacts:
     learns: bool = True
     libraries: tuple[str, ...] = ()
     familiar: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
 
 

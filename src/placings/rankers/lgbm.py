@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -190,7 +190,7 @@ class LightGBMRanker(TreeRanker):
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `min_data_in_leaf`: rows a leaf has at least; None is 50, but no more than a twentieth of the rows.
-    - `metric`: any metric's name, measured as everywhere in placings.
+    - `metric`: any metric's name, or a function of your own, measured as everywhere in placings.
     - `debias`: if the data have positions, learn with LightGBM's correction for position bias.
     - `verbose`: a progress bar, on a terminal.
 
@@ -254,7 +254,44 @@ class LightGBMRanker(TreeRanker):
             "subsample_freq": ("LightGBM", ("bagging_freq",)),
             "feature_fraction": ("LightGBM", ("colsample", "rsm")),
             "objective": ("LightGBM", ("loss",)),
+            "num_iteration": ("LightGBM", ("rounds",)),
+            "n_iter": ("LightGBM", ("rounds",)),
+            "max_leaf": ("LightGBM", ("leaves",)),
+            "min_data": ("LightGBM", ("min_data_in_leaf",)),
+            "truncation_level": ("LightGBM", ("lambdarank_truncation_level",)),
+            "l1_regularization": ("LightGBM", ("reg_alpha",)),
+            "l2_regularization": ("scikit-learn", ("reg_lambda", "l2_leaf_reg", "weight_decay")),
+            "max_features": ("scikit-learn", ("feature_fraction", "colsample", "rsm")),
+            "max_iter": ("scikit-learn", ("rounds", "steps")),
         },
+        passed=(
+            "max_depth",
+            "max_bin",
+            "min_sum_hessian_in_leaf",
+            "min_child_weight",
+            "min_gain_to_split",
+            "min_split_gain",
+            "label_gain",
+            "lambdarank_norm",
+            "sigmoid",
+            "boosting",
+            "boosting_type",
+            "linear_tree",
+            "extra_trees",
+            "path_smooth",
+            "monotone_constraints",
+            "categorical_feature",
+            "device_type",
+            "device",
+            "force_col_wise",
+            "force_row_wise",
+            "deterministic",
+            "cat_smooth",
+            "feature_fraction_bynode",
+            "data_sample_strategy",
+            "subsample_for_bin",
+            "max_delta_step",
+        ),
         quick={"rounds": 20, "min_data_in_leaf": 2, "random_state": 0},
     )
 
@@ -273,7 +310,7 @@ class LightGBMRanker(TreeRanker):
         bagging_freq: int = 1,
         lambdarank_truncation_level: int | None = None,
         early_stopping: int | None = 50,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         debias: bool = True,
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning
+from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning, parse_json, setting
 from placings.data import Matrix, RankingData
 from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
 from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import Choice, Float, RankerFacts
+from placings.rankers.given_transforms import name_transform, say_unsaved
+from placings.transforms import Mixture, Transform, is_foreign, make_transform, simplify
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 PAIRS = ("sum", "mean")
 CENTERS = ("query", "all")
 WIDEST_MATRIX = 4096  # columns up to which ridge solves its normal equations as a matrix
 ARRAYS = ("coef", "fill", "scale", "intercept")
+TRANSFORM, FACTS = "transform.npz", "transform.json"
 
 
 class LinearRanker(Ranker):
@@ -39,6 +44,10 @@ class LinearRanker(Ranker):
     itself. With ridge a weight is that of a row's error, and a propensity multiplies labels. Queries of one
     label level teach nothing.
 
+    `transform` is a name ("quantile_normal", "cdf", "log1p", …), a Transform or a scikit-learn transformer:
+    the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and the
+    missing values are filled before it. None: the features as they are.
+
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
     value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
     data; in CSR NaN counts as 0. Training ends when the objective is within `tol` × itself of the minimum,
@@ -51,6 +60,11 @@ class LinearRanker(Ranker):
     >>> ranker = LinearRanker(C=10.0).fit([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]], [0, 1, 2], qid=[1, 1, 1])
     >>> bool(ranker.coef_[0] > 0), float(ranker.coef_[1])
     (True, 0.0)
+
+    >>> ranker = LinearRanker(transform="quantile_normal")
+    >>> low, high = ranker.fit([[1.0], [20.0], [300.0]], [0, 1, 2], qid=[1, 1, 1]).predict([[1.0], [300.0]])
+    >>> bool(high > low)
+    True
 
     Joachims: Training linear SVMs in linear time, KDD 2006. Lee and Lin: Large-scale linear RankSVM, 2014.
     """
@@ -70,6 +84,29 @@ class LinearRanker(Ranker):
             "ridge": {"C": Float(1e-5, 1e3, log=True, grid=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0))},
         },
         random=False,
+        familiar={
+            "c": ("SVM^rank", ("C",)),
+            "epsilon": ("SVM^rank", ("tol",)),
+            "n_iter": ("scikit-learn", ("max_iter",)),
+            "strategy": ("scikit-learn", ("missing",)),
+        },
+        notes={
+            "alpha": "scikit-learn's alpha is 1 over C here, up to a factor: a smaller C shrinks more.",
+            "lambda": "a penalty λ is 1 over C here, up to a factor: a smaller C shrinks more.",
+            "reg_lambda": "a penalty λ is 1 over C here, up to a factor: a smaller C shrinks more.",
+            "penalty": "the penalty is L2, as strong as C is small.",
+            "l1_ratio": "the penalty is L2, as strong as C is small.",
+            "solver": "there is one solver; tol and max_iter say when it ends.",
+            "dual": "there is one solver; tol and max_iter say when it ends.",
+            "kernel": "it is linear; a curve comes from transform='quantile_normal', or from trees.",
+            "normalize": "scale=True (the default) divides by the standard deviation.",
+            "learning_rate": "nothing is stepped by a rate: a Newton method ends at the minimum, to tol.",
+            "n_estimators": "a linear ranker has no trees. Use lightgbm, xgboost or catboost.",
+            "num_leaves": "a linear ranker has no trees. Use lightgbm, xgboost or catboost.",
+            "max_depth": "a linear ranker has no trees. Use lightgbm, xgboost or catboost.",
+            "rounds": "a linear ranker has no rounds; max_iter bounds its steps.",
+            "epochs": "a linear ranker has no epochs; max_iter bounds its steps.",
+        },
     )
 
     def __init__(
@@ -81,6 +118,7 @@ class LinearRanker(Ranker):
         center: str = "query",
         scale: bool = True,
         missing: str = "median",
+        transform: Any = None,
         max_iter: int = 200,
         tol: float = 1e-4,
         random_state: int | None = None,
@@ -92,10 +130,37 @@ class LinearRanker(Ranker):
         self.center = center
         self.scale = scale
         self.missing = missing
+        self.transform = transform
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def transform(self) -> Any:
+        """The transform that was given. Without one there is no such attribute.
+
+        scikit-learn takes whatever has an attribute `transform` for a transformer, which a ranker is not.
+        """
+        if self._given is None:
+            raise AttributeError(f"this {type(self).__name__} has no transform")
+        return self._given
+
+    @transform.setter
+    def transform(self, given: Any) -> None:
+        vars(self)["transform"] = given
+
+    @property
+    def _given(self) -> Any:
+        return vars(self).get("transform")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings; with `deep` also those of a transform."""
+        params = {name: vars(self).get(name) for name in self._get_param_names()}
+        if deep and hasattr(self._given, "get_params"):
+            inner = self._given.get_params(deep=True)
+            params |= {f"transform__{name}": value for name, value in inner.items()}
+        return params
 
     def contributions(self, X: Any) -> Any:
         """What each feature adds to each score `[rows, features + 1]`: `coef · x`, the last column the bias.
@@ -103,7 +168,12 @@ class LinearRanker(Ranker):
         Rows add up to `predict`. Missing values count as what fills them. CSR gives CSR, dense gives dense.
         """
         check_is_fitted(self)
-        features = self._as_features(X)
+        if self.transform_ is not None and len(self.coef_) != self.n_features_in_:
+            raise BadInput(
+                "contributions need one column for each feature; this transform gives "
+                f"{len(self.coef_)} columns for {self.n_features_in_} features."
+            )
+        features = self._prepare(self._as_features(X), X.offsets if isinstance(X, RankingData) else None)
         rows, width = features.shape
         if isinstance(features, np.ndarray):
             parts = np.empty((rows, width + 1))
@@ -124,6 +194,13 @@ class LinearRanker(Ranker):
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         self._check_settings()
+        self.transform_ = None
+        if self._given is not None:
+            self.transform_ = simplify(self._make_transform().fit(train))
+            if is_foreign(self.transform_):
+                say_unsaved(self.transform_, stacklevel=4)
+            names = tuple(map(str, self.transform_.get_feature_names_out()))
+            train = train.replace(X=self.transform_.transform(train), feature_names=names)
         weight = train.weight if self.loss == "ridge" else None  # elsewhere it weighs pairs, not rows
         X, used = keep_used(train.X)
         design = measure_design(X, scale=bool(self.scale), missing=self.missing, weight=weight)
@@ -133,29 +210,81 @@ class LinearRanker(Ranker):
         self.coef_[used], self.fill_[used], self.scale_[used] = w * design.inverse, design.fill, scale
 
     def _score(self, X: Matrix) -> AnyArray:
+        return self._score_lists(X, None)
+
+    def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
+        X = self._prepare(X, offsets)
         filled = X if isinstance(X, np.ndarray) else self._fill_stored(X)
         return self._design(filled).scores(self.coef_) + self.intercept_
 
+    def _looks_at_list(self) -> bool:
+        return self.transform_ is not None and self.transform_._per_query
+
+    def _prepare(self, X: Matrix, offsets: Ints | None) -> Matrix:
+        """Rows as the weights are for: transformed, if there is a transform."""
+        if self.transform_ is None:
+            return X
+        borders = np.array([0, X.shape[0]]) if offsets is None else offsets
+        return self.transform_.apply(X, borders)
+
+    def _make_transform(self) -> Transform:
+        if isinstance(self._given, Transform):
+            return make_transform(self._given)
+        return make_transform(self._given, missing=self.missing)
+
     def _missing_policy(self) -> str:
+        if self.transform_ is not None:
+            return f"missing values are filled by the transform: {self.transform_.missing}"
         if not self.fill_.any():
             return "a missing value counts as 0"
         return f"a missing value is replaced by the feature's training {self.missing}"
 
     def _give_weights(self) -> dict[str, bytes]:
-        return {
+        files = {
             f"{name}.npy": _write_array(np.atleast_1d(np.asarray(getattr(self, f"{name}_"), dtype="<f8")))
             for name in ARRAYS
         }
+        if self.transform_ is None:
+            return files
+        facts, arrays = self.transform_.state()
+        out = io.BytesIO()
+        np.savez(out, **arrays)
+        told = {"state": facts, "columns": len(self.coef_), "given": not isinstance(self._given, str)}
+        return {**files, TRANSFORM: out.getvalue(), FACTS: json.dumps(told).encode()}
 
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
         wanted = {f"{name}.npy": name for name in ARRAYS}
-        if set(files) != set(wanted):
+        own = {TRANSFORM, FACTS} if self._given is not None else set()
+        if set(files) != {*wanted, *own}:
             given = ", ".join(sorted(files)) or "nothing"
-            raise BadInput(f"a LinearRanker is stored as {', '.join(wanted)}. Got {given}.")
-        count = int(self.n_features_in_)
+            raise BadInput(f"a LinearRanker is stored as {', '.join([*wanted, *sorted(own)])}. Got {given}.")
+        count, self.transform_ = int(self.n_features_in_), None
+        if own:
+            count = self._take_transform(files)
         for file, name in wanted.items():
             values = _read_array(file, files[file], 1 if name == "intercept" else count)
             setattr(self, f"{name}_", float(values[0]) if name == "intercept" else values)
+
+    def _take_transform(self, files: Mapping[str, bytes]) -> int:
+        """Restore the transform; how many columns it gives."""
+        from placings.rankers.bundles import read_arrays
+
+        facts = parse_json(files[FACTS])
+        self.transform_ = Transform.from_state(facts["state"], read_arrays(files[TRANSFORM], TRANSFORM))
+        if self.transform_.feature_names_ != self.feature_names_:
+            raise BadInput(f"{TRANSFORM} is of other features than the ranker.")
+        if facts["given"]:
+            self.transform = clone(self.transform_)
+        count = len(self.transform_.get_feature_names_out())
+        if facts["columns"] != count:
+            raise BadInput(f"{FACTS} must say {count} columns. Got {facts['columns']!r}.")
+        return count
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = super()._plain_params()
+        if self._given is not None and not isinstance(self._given, str):
+            params["transform"] = name_transform(self)
+        return params
 
     def _weighs_labels(self) -> bool:
         return bool(self.loss == "ridge")
@@ -259,6 +388,11 @@ class LinearRanker(Ranker):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < np.inf:
                 raise BadInput(f"{name} must be a number above 0. Got {value!r}.")
+        if self._given is not None and isinstance(self._make_transform(), Mixture):
+            raise BadInput(
+                "a mixture is learned by a network, together with its weights. Use NeuralRanker, or "
+                f"{setting('transform', 'quantile_normal')}."
+            )
         whole = isinstance(self.max_iter, int | np.integer) and not isinstance(self.max_iter, bool)
         if not whole or self.max_iter < 1:
             raise BadInput(f"max_iter must be a whole number of 1 or more. Got {self.max_iter!r}.")

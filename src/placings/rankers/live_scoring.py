@@ -127,7 +127,10 @@ def _score_linear(ranker: Any) -> Scorer:
     def score(rows: Floats32) -> Floats:
         return np.asarray(np.where(np.isnan(rows), fill, rows) @ coef + intercept, dtype=np.float64)
 
-    return score
+    if ranker.transform_ is None:
+        return score
+    apply = ranker.transform_.apply
+    return lambda rows: score(apply(rows, np.array([0, len(rows)])))
 
 
 def _score_network(ranker: Any) -> Scorer:

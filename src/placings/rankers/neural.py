@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -19,7 +18,6 @@ from placings.core import (
     BadInput,
     Floats32,
     Ints,
-    PlacingsWarning,
     UnknownName,
     need_library,
     parse_json,
@@ -27,11 +25,17 @@ from placings.core import (
 from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import Choice, Float, RankerFacts
+from placings.rankers.given_transforms import name_transform, say_unsaved
 from placings.rankers.presets import NetworkSettings, settle
-from placings.transforms import Mixture, Transform, is_foreign, make_transform, refuse_half
-
-if TYPE_CHECKING:
-    from placings.rankers.export import Exported
+from placings.transforms import (
+    TRANSFORMS,
+    Mixture,
+    SklearnTransform,
+    Transform,
+    make_transform,
+    refuse_half,
+    simplify,
+)
 
 MOST_DENSE = 1 << 28  # numbers; CSR data beyond it enter by a bag
 WIDEST_DENSE = 1 << 12  # columns; so do wider ones
@@ -43,8 +47,11 @@ NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "tra
 class NeuralRanker(Ranker):
     """A network over transformed features, trained on a listwise loss.
 
-    `transform` is a name ("raw", "gauss", "cdf", "log1p", "mixture", …) or a Transform; with the mixture the
-    ranker learns, for each feature, how much of each transform to use. Every other argument that is None
+    `transform` is a name ("raw", "gauss", "cdf", "log1p", "mixture", …), a Transform or a scikit-learn
+    transformer; with the mixture the ranker learns, for each feature, how much of each transform to use.
+    `loss` is a name ("softmax", "approx_ndcg@5", …) or a function of yours, `function(scores, labels, mask)`
+    of tensors `[queries, places]` with one value for each query, which is tried on a small batch first.
+    Every other argument that is None
     takes the preset's value: "default" (provisional), "zhuang2020", the paper's network and training, or
     one of Table 6.3 of the thesis ("thesis-fc-512-256-32", …; see `presets.PRESETS`).
 
@@ -96,7 +103,26 @@ class NeuralRanker(Ranker):
             "batch_size": ("PyTorch", ("batch",)),
             "hidden_layer_sizes": ("scikit-learn", ("hidden",)),
             "epochs": ("Keras", ("steps",)),
+            "n_epochs": ("PyTorch", ("steps",)),
+            "num_train_steps": ("TF-Ranking", ("steps",)),
+            "dropout_rate": ("TF-Ranking", ("dropout",)),
+            "hidden_layer_dims": ("TF-Ranking", ("hidden",)),
+            "hidden_units": ("TF-Ranking", ("hidden",)),
+            "hidden_size": ("PyTorch", ("hidden",)),
+            "num_heads": ("PyTorch", ("heads",)),
+            "solver": ("scikit-learn", ("optimizer",)),
+            "gradient_clip_val": ("PyTorch", ("clip",)),
+            "slate_length": ("allRank", ("list_size",)),
+            "num_sample": ("TF-Ranking", ("draws",)),
             "max_iter": ("scikit-learn", ("steps", "rounds")),
+        },
+        notes={
+            "alpha": "scikit-learn's alpha is weight_decay here.",
+            "c": "a network's penalty is weight_decay, larger for more.",
+            "n_estimators": "a network has steps=4000 and members=16; trees are lightgbm, xgboost, catboost.",
+            "rounds": "a network has steps=4000; rounds are of lightgbm, xgboost and catboost.",
+            "num_leaves": "a network has no leaves: hidden=[64, 32] are its layers.",
+            "max_depth": "a network has no trees: hidden=[64, 32] are its layers.",
         },
         quick={"hidden": [16], "steps": 150, "batch": 8, "check_every": 50, "random_state": 0},
     )
@@ -105,13 +131,13 @@ class NeuralRanker(Ranker):
         self,
         *,
         preset: str = "default",
-        transform: str | Transform = "mixture",
+        transform: Any = "mixture",
         random_state: int | None = None,
         hidden: Sequence[int] | None = None,
         activation: str | None = None,
         dropout: float | None = None,
         batch_norm: bool | None = None,
-        loss: str | None = None,
+        loss: str | Callable[..., Any] | None = None,
         draws: int | None = None,
         optimizer: str | None = None,
         lr: float | None = None,
@@ -143,7 +169,7 @@ class NeuralRanker(Ranker):
         clip: float | None = None,
         holdout: float | None = None,
         precision: str | None = None,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         device: str | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 1000,
@@ -226,15 +252,6 @@ class NeuralRanker(Ranker):
         offsets = X.offsets if isinstance(X, RankingData) else None
         return attribute_rows(self.network_, as_dense(self._as_features(X)), offsets)
 
-    def export_onnx(
-        self, path: str | Path, *, opset: int | None = None, digest: str | None = None
-    ) -> Exported:
-        """Write the ranker as one ONNX file, transforms included; see `rankers.export.export_ranker`."""
-        need_torch()
-        from placings.rankers.export import export_ranker
-
-        return export_ranker(self, path, opset=opset, digest=digest)
-
     # -- what Ranker asks for ----------------------------------------------------------------------
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
@@ -247,6 +264,7 @@ class NeuralRanker(Ranker):
 
         if isinstance(self.transform, Transform):
             check_transform(self.transform)
+        find_loss(self._settle().loss)
         settings = self.settings_ = self._settle(train.n_queries)
         seed = as_seed(self.random_state) or 0
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
@@ -254,8 +272,10 @@ class NeuralRanker(Ranker):
         self.bag_ = is_wide(train.X)
         if not self.bag_:
             train = train.replace(X=as_dense(train.X))
-        self.transform_ = self._make_transform(seed).fit(train)
-        if is_foreign(self.transform_) and not self.bag_:
+        self.transform_ = simplify(self._make_transform(seed).fit(train))
+        if isinstance(self.transform_, SklearnTransform):
+            say_unsaved(self.transform_, stacklevel=4)
+        elif type(self.transform_) not in TRANSFORMS.values() and not self.bag_:
             compare_forms(self.transform_, train)
         if self.bag_:
             train = self._pass_sparse(train)
@@ -334,7 +354,7 @@ class NeuralRanker(Ranker):
             FACTS: json.dumps(
                 {
                     "state": facts,
-                    "given": isinstance(self.transform, Transform),
+                    "given": not isinstance(self.transform, str),
                     "bag": self.bag_,
                     "settings": asdict(self.settings_),
                 }
@@ -377,8 +397,8 @@ class NeuralRanker(Ranker):
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
-        if isinstance(self.transform, Transform):  # its state is among the weights; here its name will do
-            params["transform"] = type(self.transform).__name__.lower()
+        if not isinstance(self.transform, str):  # its state is among the weights; here its name will do
+            params["transform"] = name_transform(self)
         return params
 
     # -- inside ------------------------------------------------------------------------------------
@@ -412,12 +432,16 @@ class NeuralRanker(Ranker):
                 raise BadInput(f"there is no device {self.device!r} here. Take cpu, or leave it out.")
 
     def _settle(self, queries: int = 0) -> NetworkSettings:
-        return settle(self.preset, self.get_params(deep=False), queries)
+        params = self.get_params(deep=False)
+        if callable(params["loss"]):
+            from placings.losses import find_loss
+
+            params["loss"] = str(find_loss(params["loss"]))
+        return settle(self.preset, params, queries)
 
     def _make_transform(self, seed: int) -> Transform:
-        if isinstance(self.transform, Transform):
-            chosen: Transform = clone(self.transform)
-            return chosen
+        if not isinstance(self.transform, str):
+            return make_transform(self.transform)
         if self.bag_ and self.transform == "mixture":
             return make_transform("log1p")  # a mixture's other bases make something of 0
         if self.transform != "mixture":
@@ -446,13 +470,7 @@ class NeuralRanker(Ranker):
 def check_transform(transform: Transform) -> None:
     """What is to be known of a transform of the user's own before anything is trained."""
     refuse_half(transform)
-    if is_foreign(transform):
-        warnings.warn(
-            f"{type(transform).__name__} is not one of placings' transforms, so this ranker can be used but "
-            "not saved. To save one, transform the data first and train with transform='raw'.",
-            PlacingsWarning,
-            stacklevel=5,
-        )
+    say_unsaved(transform, stacklevel=6)
 
 
 def compare_forms(transform: Transform, data: RankingData) -> None:

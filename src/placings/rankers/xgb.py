@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -219,7 +219,7 @@ class XGBoostRanker(TreeRanker):
 
     - `rounds`, `early_stopping`: trees at most, and how many rounds without a better `metric` on `valid` end
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
-    - `metric`: any metric's name, measured as everywhere in placings.
+    - `metric`: any metric's name, or a function of your own, measured as everywhere in placings.
     - `pair_method`, `pairs`: which pairs of a query are looked at ("topk" or "mean"), and how deep or many.
     - `verbose`: a progress bar, on a terminal.
 
@@ -276,6 +276,37 @@ class XGBoostRanker(TreeRanker):
             "subsample": ("XGBoost", ("bagging_fraction",)),
             "colsample_bytree": ("XGBoost", ("colsample", "feature_fraction", "rsm")),
             "eval_metric": ("XGBoost", ("metric",)),
+            "lambdarank_pair_method": ("XGBoost", ("pair_method",)),
+            "lambdarank_num_pair_per_sample": ("XGBoost", ("pairs",)),
+            "min_split_loss": ("XGBoost", ("gamma",)),
+            "min_sum_hessian_in_leaf": ("LightGBM", ("min_child_weight",)),
+            "min_gain_to_split": ("LightGBM", ("gamma",)),
+        },
+        passed=(
+            "max_leaves",
+            "max_bin",
+            "grow_policy",
+            "tree_method",
+            "booster",
+            "max_delta_step",
+            "device",
+            "colsample_bylevel",
+            "colsample_bynode",
+            "monotone_constraints",
+            "interaction_constraints",
+            "scale_pos_weight",
+            "base_score",
+            "num_parallel_tree",
+            "sampling_method",
+            "ndcg_exp_gain",
+            "lambdarank_unbiased",
+            "lambdarank_bias_norm",
+            "lambdarank_normalization",
+            "rate_drop",
+        ),
+        notes={
+            "num_leaves": "XGBoost's trees are bounded by their depth: max_depth=6. With "
+            "params={'grow_policy': 'lossguide', 'max_leaves': 31} also by leaves.",
         },
         quick={"rounds": 20, "random_state": 0},
     )
@@ -296,7 +327,7 @@ class XGBoostRanker(TreeRanker):
         pair_method: str | None = None,
         pairs: int | None = None,
         early_stopping: int | None = 50,
-        metric: str = "ndcg@10",
+        metric: str | Callable[..., Any] = "ndcg@10",
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,

@@ -196,7 +196,8 @@ def set_up_job(
 
 def _choose_runner(job: Job, graph: bool | None) -> Runner:
     if graph is None:
-        graph = job.source.device.type == "cuda"
+        # a graph is recorded once; a loss of the user's own may ask for values, which a recording cannot
+        graph = job.source.device.type == "cuda" and not job.loss.own
     if graph and job.source.prepared is not None and job.processes.count == 1:
         from placings.training.graphs import GraphRunner
 

@@ -13,11 +13,16 @@ from .mixing import VectorForm as VectorForm
 from .mixture import Mixture as Mixture
 from .names import TRANSFORMS as TRANSFORMS
 from .names import make_transform as make_transform
+from .own import OWN_TRANSFORMS as OWN_TRANSFORMS
+from .own import is_transformer as is_transformer
+from .own import register_transform as register_transform
 from .per_feature import PerFeature as PerFeature
 from .policy import find_places as find_places
 from .quantiles import Cdf as Cdf
 from .quantiles import Clip as Clip
 from .quantiles import QuantileNormal as QuantileNormal
+from .sklearn_form import SklearnTransform as SklearnTransform
+from .sklearn_form import simplify as simplify
 from .transformer import Transform as Transform
 from .transformer import is_foreign as is_foreign
 from .transformer import refuse_half as refuse_half

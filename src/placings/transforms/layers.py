@@ -77,7 +77,7 @@ class Prepared(Layer):
         width = prepared.shape[1] - self.flagged
         rows, flags = prepared[:, :width], prepared[:, width:]
         features = self.fill.shape[0]
-        if width != features:
+        if width != features and not isinstance(self.function, Called):
             rows = rows.reshape(-1, width // features, features)
         out = self.function.mix(rows)
         return out if not self.flagged else torch.cat([out, flags.to(out.dtype)], dim=1)
@@ -90,6 +90,19 @@ class Prepared(Layer):
     def flag(self, x: Tensor, like: Tensor) -> Tensor:
         """1 where a flagged feature is missing `[rows, indicators]`."""
         return x.index_select(1, self.places).isnan().to(like.dtype)
+
+
+class Called(Layer):
+    """A function in numpy, `[rows, features]` → `[rows, columns]`, called on the CPU; it has no gradient."""
+
+    def __init__(self, function: Callable[[Floats32, Ints], Floats]) -> None:
+        super().__init__()
+        self.called = function
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        borders = np.array([0, len(x)]) if offsets is None else offsets.cpu().numpy()
+        found = self.called(x.detach().float().cpu().numpy(), borders)
+        return torch.from_numpy(np.clip(found, -LARGEST, LARGEST)).to(x.device, x.dtype)
 
 
 class Identity(Layer):

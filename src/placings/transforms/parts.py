@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placings.core import AnyArray, BadInput
-from placings.transforms.transformer import Transform, is_foreign
+from placings.transforms.transformer import Transform
 
 COMPOSED = ("Mixture", "PerFeature")
 
 
 def make_part(part: str | Transform, whole: str) -> Transform:
     """A fresh single transform to be used inside another one, which fills missing values for all."""
-    from placings.transforms.names import make_transform
+    from placings.transforms.names import TRANSFORMS, make_transform
 
     made = make_transform(part)
-    if is_foreign(made):
+    if type(made) not in TRANSFORMS.values():
         raise BadInput(
             f"{whole} is made of the transforms of placings: it computes them by itself, so what "
             f"{type(made).__name__} overrides would be passed over. Use it alone, or transform the data "

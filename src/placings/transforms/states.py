@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import AnyArray, BadInput
+from placings.core import AnyArray, BadInput, say_unregistered
 from placings.transforms.records import need_array
 from placings.transforms.statistics import read_statistics
 
@@ -22,6 +22,7 @@ STATISTICS = "statistics."
 def give_state(transform: Transform, *, statistics: bool) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     """What `take_state` needs: facts for JSON, arrays for npy or safetensors."""
     facts = {"format": FORMAT, **describe_transform(transform), "features": list(transform.feature_names_)}
+    facts |= transform._give_facts()
     arrays: dict[str, AnyArray] = {
         "fill": transform.fill_,
         "indicator": transform.indicator_,
@@ -51,6 +52,7 @@ def take_state(facts: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Tran
     if len(places) and (places.min() < 0 or places.max() >= count):
         raise BadInput(f"the indicators of a transform's state must be places below {count}.")
     transform._take_arrays(arrays)
+    transform._take_facts(facts, arrays)
     kept = {
         name.removeprefix(STATISTICS): values
         for name, values in arrays.items()
@@ -65,20 +67,36 @@ def take_state(facts: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Tran
 def describe_transform(transform: Transform) -> dict[str, Any]:
     """Which transform, with which settings."""
     from placings.transforms.names import TRANSFORMS
+    from placings.transforms.own import find_registered
+    from placings.transforms.sklearn_form import SklearnTransform
 
+    if isinstance(transform, SklearnTransform):
+        told = transform._describe()
+        return {**told, "settings": _write_setting("settings", told["settings"])}
     for name, kind in TRANSFORMS.items():
         if type(transform) is kind:
             return {"transform": name, "settings": plain_settings(transform)}
-    raise BadInput(f"only the transforms of placings have a state. Got {type(transform).__name__}.")
+    known = find_registered(transform)
+    if known is not None:
+        return {"transform": known, "settings": plain_settings(transform)}
+    raise BadInput(
+        f"only the transforms of placings have a state. Got {type(transform).__name__}. Register yours: "
+        f"pg.register_transform('my_transform', {type(transform).__name__})."
+    )
 
 
 def build_transform(facts: Mapping[str, Any]) -> Transform:
     """The unfitted transform of a description."""
-    from placings.transforms.names import TRANSFORMS
+    from placings.transforms.names import TRANSFORMS, build_own
+    from placings.transforms.own import OWN_TRANSFORMS
 
     name, settings = facts.get("transform"), facts.get("settings")
+    if isinstance(name, str) and name in OWN_TRANSFORMS and isinstance(settings, Mapping):
+        return build_own(name, {key: _read_setting(value) for key, value in settings.items()})
     if not isinstance(name, str) or name not in TRANSFORMS or not isinstance(settings, Mapping):
-        raise BadInput(f"a transform's state must name one of {', '.join(TRANSFORMS)}. Got {name!r}.")
+        hint = say_unregistered("transform", name, ()) if isinstance(name, str) else None
+        more = "" if hint is None else f" {hint[:1].upper()}{hint[1:]}"
+        raise BadInput(f"a transform's state must name one of {', '.join(TRANSFORMS)}. Got {name!r}.{more}")
     kind = TRANSFORMS[name]
     unknown = sorted(set(settings) - set(kind._get_param_names()))
     if unknown:

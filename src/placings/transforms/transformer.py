@@ -104,6 +104,13 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _take_arrays(self, arrays: Mapping[str, AnyArray]) -> None:
         """The reverse of `_give_arrays`, checked."""
 
+    def _give_facts(self) -> dict[str, Any]:
+        """What was learned and is no array, as JSON can hold it."""
+        return {}
+
+    def _take_facts(self, facts: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+        """The reverse of `_give_facts`."""
+
     # -- fitting -----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -148,6 +155,12 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         without one all rows are one query, which a warning says.
         """
         return self._run(X, qid)
+
+    def apply(self, X: Matrix, offsets: Ints) -> Matrix:
+        """`transform` of float32 rows that stand query by query, without a check: for who checked them."""
+        check_is_fitted(self)
+        codes = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) if self._per_query else None
+        return self._run_codes(tidy(X), codes)
 
     def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> Any:
         """`fit`, then `transform`."""
@@ -287,7 +300,9 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _run(self, X: Any, qid: Any) -> Matrix:
         check_is_fitted(self)
         matrix = self._read(X, reset=False)
-        codes = self._number_queries(X, qid, matrix.shape[0])
+        return self._run_codes(matrix, self._number_queries(X, qid, matrix.shape[0]))
+
+    def _run_codes(self, matrix: Matrix, codes: Ints | None) -> Matrix:
         if isinstance(matrix, np.ndarray):
             return self._transform_dense(matrix, codes)
         if not self._per_query and self._keeps_zero():
@@ -373,10 +388,14 @@ def refuse_half(transform: Transform) -> None:
 
 
 def is_foreign(transform: Transform) -> bool:
-    """Whether it is of a class that placings does not know, so that it has no state to save."""
+    """Whether its class is none of ours and not registered, so that it cannot be saved."""
     from placings.transforms.names import TRANSFORMS
+    from placings.transforms.own import find_registered
+    from placings.transforms.sklearn_form import SklearnTransform
 
-    return type(transform) not in TRANSFORMS.values()
+    if isinstance(transform, SklearnTransform):
+        return find_registered(transform.transformer, transform.name) is None
+    return type(transform) not in TRANSFORMS.values() and find_registered(transform) is None
 
 
 def cut_rows(rows: int, width: int, offsets: Ints | None) -> Iterator[tuple[int, int, Ints]]:

@@ -20,6 +20,7 @@ from placings.core.errors import BadBundle, BadInput, MissingExtra
 from placings.rankers import export, neural
 from placings.rankers.linear import LinearRanker
 from placings.rankers.neural import NeuralRanker
+from placings.rankers.original import OriginalOrder
 from placings.simulate.rankings import make_ranking
 
 DATA = make_ranking(15, n_features=4, random_state=0).data
@@ -76,9 +77,16 @@ def test_another_bundle_than_the_pinned_one_is_refused(model: Path, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_ranker_that_is_not_neural_is_refused(tmp_path: Path) -> None:
-    LinearRanker(loss="ridge").fit(DATA).save(tmp_path / "model")
-    with pytest.raises(BadInput, match="only a NeuralRanker is exported to ONNX"):
+def test_a_linear_ranker_in_the_folder_of_a_run_is_written_too(tmp_path: Path) -> None:
+    ranker = LinearRanker(loss="ridge").fit(DATA)
+    digest = ranker.save(tmp_path / "run" / "model")
+    told = json.loads(call(tmp_path / "run", tmp_path / "ranker.onnx", "--json").stdout)
+    assert (told["digest"], told["difference"] < 1e-5) == (digest, True)
+
+
+def test_what_a_file_cannot_hold_is_refused(tmp_path: Path) -> None:
+    OriginalOrder().fit(DATA).save(tmp_path / "model")
+    with pytest.raises(BadInput, match="OriginalOrder is not exported to ONNX"):
         call(tmp_path / "model", tmp_path / "ranker.onnx")
 
 

@@ -61,7 +61,9 @@ def test_a_fit_leaves_out_what_leaks_and_says_so(terminal: Terminal, log: Path, 
     assert "'clicked' (what people did) is no feature" in said
     assert "name it with --features." in said
     assert "keep=" not in said
-    assert "guessed position='position'. Name columns with --qid, --label or --features" in said
+    assert (
+        "guessed position='position'. Name columns with --qid, --label, --item, --position, --time or" in said
+    )
 
 
 def test_features_that_are_named_are_read_and_the_model_remembers_them(
@@ -114,7 +116,7 @@ def test_a_column_that_is_not_there_is_an_error_at_the_terminal(terminal: Termin
     ("name", "text", "words", "wanted"),
     [
         ("a.txt", "1 qid:1 1:NULL\n", (), "Pass --missing NULL to read it as missing."),
-        ("a.txt", "1 1:2\n", (), "into a.txt.query, or pass groups= (from Python) with the numbers."),
+        ("a.txt", "1 1:2\n", (), "into a.txt.query, or pass --groups with the numbers."),
         ("a.txt", "1 qid:1 1:2\n", ("--qid", "q"), "a.txt is not read with --qid"),
         ("a.csv", "q,label,a\n1,1,1\n", (), "Pass --qid with one of its columns: 'q', 'label', 'a'."),
         ("a.csv", "qid,label,a\n1,x,1\n", (), "name another column with --label."),
@@ -138,4 +140,5 @@ def test_flags_are_known_by_the_keywords_of_the_library() -> None:
     flags = find_flags(command, ["coverage", "show", "logs.parquet", "--time", "ts"])
     assert {"time": "--time", "event": "--event"}.items() <= flags.items()
     assert find_flags(command, ["fit"])["random_state"] == "--seed"
-    assert "groups" not in find_flags(command, ["fit"])
+    assert find_flags(command, ["fit"])["feature_names"] == "--names"
+    assert "groups" not in find_flags(command, ["export"])

@@ -144,11 +144,7 @@ def test_ranks_of_the_first_relevant_item_are_counted(data: RankingData) -> None
         rank_distribution(scores(data), data, deepest=0)
 
 
-def own(scores, labels, offsets):  # type: ignore[no-untyped-def]
-    return np.ones(len(offsets) - 1)
-
-
-@pytest.mark.parametrize("given", [own, [own], 3, None, [], ["ndcg@10", 3]])
+@pytest.mark.parametrize("given", [3, None, [], ["ndcg@10", 3]])
 def test_what_is_no_metric_is_refused_with_what_one_is(given: Any) -> None:
     data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
     scores = data.X[:, 0]
@@ -167,12 +163,6 @@ class Unfit:
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError("metrics are checked before anything is trained")
-
-
-def test_a_function_in_place_of_a_metric_is_told_how_it_can_be_used() -> None:
-    data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], [1, 1])
-    with pytest.raises(BadInput, match=r"Got the function 'own'. .* own\(scores, data.y, data.offsets\)"):
-        evaluate(data.X[:, 0], data, own)
 
 
 def test_a_metric_that_would_be_measured_as_another_is_refused() -> None:

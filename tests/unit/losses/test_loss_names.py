@@ -53,7 +53,7 @@ def test_a_generator_shuffles_the_ties_of_listmle():
         ("approx_ndcg", {"draws": -1}, "draws must be a whole number"),
         ("approx_ndcg", {"draws": 2, "noise_style": "x"}, "no style of noise 'x'"),
         ("approx_ndcg", {"temperature": -1}, "temperature must be a finite number above 0. Got -1"),
-        (7, {}, "a loss must be a name such as 'approx_ndcg@5', or a Loss. Got 7"),
+        (7, {}, "a loss must be a name such as 'approx_ndcg@5', a Loss, or a function of your own. Got 7"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(name, options, message):

@@ -40,6 +40,7 @@ KEYWORDS = {
     "second": ("second_baseline",),
     "reference": ("bundle",),
     "split_by": ("group",),
+    "map": ("columns",),
 }
 
 

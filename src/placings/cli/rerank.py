@@ -127,7 +127,11 @@ def evaluate_log(
     log: Annotated[Path, typer.Argument(help="A log that it has not learned from.", metavar="LOG")],
     metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = "mrr,ndcg@10",
     by: Annotated[
-        str | None, typer.Option(help="Slices by columns of the log, with commas, e.g. platform,target.")
+        str | None,
+        typer.Option(
+            help="Slices by columns of the log, with commas, e.g. platform,target; frequency is head, torso "
+            "and tail, by how often a query is asked."
+        ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Ask search by search, as a server would; slower, the same order.")
@@ -143,6 +147,7 @@ def evaluate_log(
     Examples:
       placings rerank evaluate reranker test.parquet
       placings rerank evaluate reranker test.parquet --by platform,target --page result.html
+      placings rerank evaluate reranker test.parquet --by frequency
       placings rerank evaluate reranker test.parquet --live --json
     """
     from placings.cli.checks import check_inputs, check_metrics, check_output

@@ -68,7 +68,7 @@ def explain_order(
     if as_json:
         print_json(found.to_json())
         return
-    print_text(f"{found.sentence}\n\n{found.table(top=top)}")
+    print_text(found.table(top=top))
 
 
 def _choose_items(ranker: Any, query: RankingData, above: str | None, below: str | None) -> tuple[Any, Any]:

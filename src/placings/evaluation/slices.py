@@ -191,14 +191,14 @@ def part_frequencies(texts: Sequence[str]) -> AnyArray:
     for name in ("head", "torso", "tail"):
         its = levels[names == name].tolist()
         if its:
-            low, high = _say_times(its[0]), _say_times(its[-1])
-            said[name] = f"{name} (asked {low if low == high else f'{its[0]} to {high}'})"
+            said[name] = f"{name} (asked {_say_times(its[0], its[-1])})"
     by_level = {level: said[name] for level, name in zip(levels.tolist(), names.tolist(), strict=True)}
     return np.array([by_level[count] for count in counts.tolist()], dtype=object)
 
 
-def _say_times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+def _say_times(low: int, high: int) -> str:
+    words = {(1, 1): "once", (2, 2): "twice", (1, 2): "once or twice"}
+    return words.get((low, high), f"{high} times" if low == high else f"{low} to {high} times")
 
 
 def _group_values(by: str, values: AnyArray) -> list[QueryGroup]:

@@ -103,8 +103,8 @@ class ClickLog:
     (['b', 'a'], 2, 1)
     >>> ClickLog({"search_id": ["s"], "item_id": ["a"]})
     Traceback (most recent call last):
-    placings.core.errors.BadInput: the rows table lacks label, or a column 'clicked' to take for it. \
-placings log join makes one that has it.
+    placings.core.errors.BadInput: the rows table lacks label. placings log join makes one that has it; \
+a column 'clicked' is taken for it.
     """
 
     report: JoinReport | None  # of the join that made the log: what became of every event
@@ -697,7 +697,7 @@ def _check_needed(columns: Iterable[Any], name: str | None, count: bool, *, give
     if missing == [LABEL]:
         _refuse(
             name,
-            f"lacks {LABEL}, or a column {CLICKED!r} to take for it. placings log join makes one that has it",
+            f"lacks {LABEL}. placings log join makes one that has it; a column {CLICKED!r} is taken for it",
         )
     has = "it" if len(missing) == 1 else "them"
     _refuse(name, f"lacks {', '.join(missing)}. placings log join makes one that has {has}")

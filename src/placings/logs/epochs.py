@@ -63,7 +63,7 @@ def choose_unit(low: float, high: float, unit: str | None, name: str = "time") -
         )
     odd = low if first is None else high
     raise BadInput(
-        f"column {name!r} must hold times. Got {odd:g}, which is no time of 1973 to 2286, neither as seconds "
+        f"column {name!r} must be times. Got {odd:g}, which is no time of 1973 to 2286, neither as seconds "
         f"nor as milliseconds since 1970. {say}, or write null where there is no time."
     )
 

@@ -74,7 +74,7 @@ def test_each_file_has_its_own_unit_and_fractions_of_a_second_stay(tmp_path: Pat
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([12345], "column 'time' must hold times. Got 12345, which is no time of 1973 to 2286"),
+        ([12345], "column 'time' must be times. Got 12345, which is no time of 1973 to 2286"),
         ([START * 20], "neither as seconds nor as milliseconds since 1970. Say which they are with time"),
         ([START, START * 1000], "holds two units: 1714550400 looks like seconds, 1714550400000 like milli"),
         ([START, 0], "Got 0, which is no time"),

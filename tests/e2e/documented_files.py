@@ -200,6 +200,20 @@ def write_imports(folder: Path) -> None:
     click["event_attributes"] = {"object": {"object_id": "b"}, "position": {"ordinal": 2}}
     (folder / "ubi_queries.ndjson").write_text(json.dumps(query) + "\n")
     (folder / "ubi_events.ndjson").write_text(json.dumps(click) + "\n")
+    shown = {"sid": 7, "ts": 1714550400000, "q": "lamp", "products": ["a", "b"]}
+    done = {"sid": 7, "sku": "b", "at": 1714550409, "what": "click"}
+    (folder / "shown.jsonl").write_text(json.dumps(shown) + '\n{"sid": 8, "ts": 17145')
+    (folder / "done.jsonl").write_text(json.dumps(done) + "\n")
+    (folder / "shown.csv").write_text("sid,sku,clicked\n7,a,0\n7,b,1\n7,a,0\n8,c,\n")
+    ranking = {"event": "ranking", "id": "r", "timestamp": "1599391467000", "user": "u", "session": "s"}
+    ranking |= {"fields": [{"name": "query", "value": "cat"}], "items": [{"id": "a"}, {"id": "b"}]}
+    click_event = {"event": "interaction", "id": "i", "ranking": "r", "timestamp": "1599391470000"}
+    item = {"event": "item", "id": "e", "timestamp": "1599391460000", "item": "a"}
+    events = [
+        {**item, "fields": [{"name": "price", "value": 3}]}, ranking,
+        {**click_event, "type": "click", "item": "b"},
+    ]  # fmt: skip
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (folder / "judgements.csv").write_text("query,docid,rating\nred shoes,a,3\nred shoes,b,1\n")
     (folder / "qrels.txt").write_text("1 0 a 2\n1 0 b 0\n")
     (folder / "bm25.run").write_text("1 Q0 a 1 3.5 bm25\n1 Q0 b 2 1.5 bm25\n")

@@ -84,7 +84,7 @@ def test_a_tutorial_runs_by_its_documented_command_and_prints_what_its_page_show
     command = f".venv/bin/python docs/tutorials/{path.name}"
     assert f"```console\n$ {command}\n```" in path.with_suffix(".md").read_text(encoding="utf-8")
     done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     shown = path.with_suffix(".txt")

@@ -10,7 +10,7 @@ from typing import Any
 
 from placings.core import as_utc
 from placings.logs import ClickLog, join_logs
-from placings.logs.json_lines import read_json_lines
+from placings.logs.json_lines import is_cut, read_json_lines
 from placings.logs.schema import ACTION, FIELDS, ITEM, SEARCH, TRUTH
 
 TEXTS = [
@@ -127,6 +127,8 @@ def _read_slowly(path: Path) -> list[dict[str, Any]]:
         if text[at].isspace():
             at += 1
             continue
+        if is_cut(text[at:].encode()):  # a last line that ends early is passed over
+            break
         value, at = decoder.raw_decode(text, at)
         found.append(value)
     return found

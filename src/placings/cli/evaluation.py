@@ -19,12 +19,13 @@ from placings.cli.options import (
     Propensity,
     Split,
     SplitBy,
+    WithEngine,
     takes,
 )
 from placings.cli.printing import check_format, print_json, print_note, print_result, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from placings.core import AnyArray, Floats
     from placings.data import RankingData
@@ -38,7 +39,7 @@ SHARED = ("metrics", "by", "empty", "min_items", "bootstrap", "cluster", "seed",
 EVALUATE_OPTIONS = ("model", "scores", *SHARED)
 COMPARE_OPTIONS = (
     "model", "scores", "rankers", "folds", "seeds", "tune", "baseline", "second", "test", "alpha",
-    "permutations", "split_by", *SHARED,
+    "permutations", "split_by", "engine", *SHARED,
 )  # fmt: skip
 
 
@@ -68,7 +69,9 @@ Metrics = Annotated[str | None, typer.Option(help="What to judge by, with commas
 By = Annotated[
     list[str] | None,
     typer.Option(
-        help="Slices: a segment column, list_size, has_relevant or relevant_items.", metavar="SEGMENT"
+        help="Slices: a segment column, list_size, has_relevant, relevant_items, or frequency: head, torso "
+        "and tail, by how often a query is asked.",
+        metavar="SEGMENT",
     ),
 ]
 EmptyRule = Annotated[Empty | None, typer.Option(help="Queries with nothing relevant: left out, 0 or 1.")]
@@ -189,7 +192,10 @@ def compare_files(
     tune: Annotated[
         int | None, typer.Option(min=0, help="Tune every ranker with this many trials per fold.", metavar="N")
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="The method to beat: † and ▼.")] = None,
+    engine: WithEngine = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The method to beat: † and ▼; the engine, where it is in the table.")
+    ] = None,
     second: Annotated[str | None, typer.Option(help="A second one: ‡ and ▽.")] = None,
     test: Annotated[str | None, typer.Option(help="Behind the marks: randomisation or t.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Significant from this p-value, after Holm.")] = None,
@@ -208,6 +214,9 @@ def compare_files(
 ) -> None:
     """Compare models, scores, or rankers trained on folds: differences, tests, and who is better.
 
+    Where the data know the order that the engine gave, it stands in the table by itself, and is the method
+    to beat unless --baseline names another. --no-engine leaves it out.
+
     \b
     Examples:
       placings compare test.txt --model old=runs/old/model --model new=runs/new/model --baseline old
@@ -219,7 +228,7 @@ def compare_files(
     flags: dict[str, Any] = {
         "model": model, "scores": scores, "rankers": rankers, "folds": folds, "seeds": seeds, "tune": tune,
         "baseline": baseline, "second": second, "test": test, "alpha": alpha, "permutations": permutations,
-        "split_by": split_by, "out": out, **asdict(judging),
+        "split_by": split_by, "engine": engine, "out": out, **asdict(judging),
     }  # fmt: skip
     chosen = _read_comparison(config, _given(flags))
     named = chosen.get("model") or chosen.get("scores")
@@ -234,18 +243,22 @@ def compare_files(
 
 
 def _compare_given(data: Path | list[Path], chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
-    from placings.evaluation import check_comparing, compare, give_scores
+    from placings.evaluation import ENGINE, compare, find_engine, give_scores
     from placings.rankers import load_ranker
 
     names = split_names(chosen.get("metrics", TABLE_METRICS))
     models, files = _parse_names(chosen.get("model")), _parse_names(chosen.get("scores"))
-    check_comparing([name for name, _ in [*models, *files]], names, **_testing(chosen))
+    given = [name for name, _ in [*models, *files]]
+    _check_methods(given, names, chosen)
     _check(data, chosen, names, [place for _, place in files])
     loaded = [(name, load_ranker(place)) for name, place in models]
     rows, together = read_judged(data, chosen, [ranker for _, ranker in loaded])
     _check_rows(rows, chosen, names)
+    chosen = _with_engine(chosen, given, [rows])
     with _start(chosen, "compare", data, rows, overwrite) as run:
         methods: dict[str, list[Floats]] = {}
+        if chosen.get("engine"):
+            methods[ENGINE] = [as_known(find_engine(rows))]
         for name, ranker in loaded:
             methods.setdefault(name, []).append(give_scores(ranker, rows))
         for name, place in files:
@@ -257,11 +270,43 @@ def _compare_given(data: Path | list[Path], chosen: Mapping[str, Any], overwrite
     return result
 
 
+def _check_methods(methods: Iterable[str], metrics: list[str], chosen: Mapping[str, Any]) -> None:
+    """Refuse methods and tests that cannot be compared; the engine may be named before the data are read."""
+    from placings.evaluation import ENGINE, check_comparing
+
+    asked = [chosen.get("baseline"), chosen.get("second")]
+    more = [ENGINE] if chosen.get("engine", True) and ENGINE in asked and ENGINE not in methods else []
+    check_comparing([*more, *methods], metrics, **_testing(chosen))
+
+
+def _with_engine(
+    chosen: Mapping[str, Any], methods: Iterable[str], parts: Sequence[RankingData]
+) -> dict[str, Any]:
+    """The options with `engine` only where its order is one more method, then the baseline unless named."""
+    from placings.evaluation import ENGINE, add_engine
+
+    asked = {name: value for name, value in chosen.items() if name != "engine"}
+    baseline = ENGINE if ENGINE in (chosen.get("baseline"), chosen.get("second")) else None
+    if not add_engine(list(methods), parts, bool(chosen.get("engine", True)), baseline):
+        if chosen.get("engine") and ENGINE not in methods:
+            raise typer.BadParameter("--engine needs data with a column position or engine_score.")
+        return asked
+    return {"baseline": ENGINE, **asked, "engine": True}
+
+
+def as_known(scores: Floats | None) -> Floats:
+    """Scores that were found before."""
+    if scores is None:
+        raise AssertionError("the engine's order is known")
+    return scores
+
+
 def _compare_trained(data: Path | list[Path], chosen: Mapping[str, Any], overwrite: bool) -> Comparison:
     from placings.cli.loading import is_folder, read_data, take_options
     from placings.cli.printing import say_when_stopped
     from placings.core import write_json
-    from placings.evaluation import CELLS, check_comparing, compare_trained, read_folds
+    from placings.evaluation import CELLS, ENGINE, compare_trained, read_folds
+    from placings.rankers import OriginalOrder
 
     reading = {name: chosen[name] for name in READING if chosen.get(name) is not None}
     for name in ("fold", "split"):
@@ -270,7 +315,7 @@ def _compare_trained(data: Path | list[Path], chosen: Mapping[str, Any], overwri
     settings = _settings(chosen)
     names = split_names(chosen.get("metrics", TABLE_METRICS))
     entrants = _make_entrants(split_names(chosen["rankers"]))
-    check_comparing(entrants, names, **_testing(chosen))
+    _check_methods(entrants, names, chosen)
     _check(data, chosen, names)
     if not is_folder(data) and chosen.get("folds") is not None and int(chosen["folds"]) < 3:
         raise typer.BadParameter(f"--folds must be 3 or more: train, validate, test. Got {chosen['folds']}.")
@@ -281,6 +326,14 @@ def _compare_trained(data: Path | list[Path], chosen: Mapping[str, Any], overwri
     group = str(chosen.get("split_by", "auto"))
     whole: Any = read_data(data, **reading) if isinstance(data, list) else data
     parts = read_folds(whole, chosen.get("folds"), settings["random_state"], take_options(reading), group)
+    known = [each for each in entrants if not isinstance(entrants[each], OriginalOrder)]
+    alone = len(known) == len(entrants)  # the engine's order was not asked for as a ranker
+    if alone or chosen.get("engine"):
+        chosen = _with_engine(chosen, entrants, [test for _, _, test in parts])
+    else:
+        chosen = {name: value for name, value in chosen.items() if name != "engine"}
+    if chosen.get("engine"):
+        entrants = {ENGINE: OriginalOrder(), **entrants}
     training = {name: chosen[name] for name in ("seeds", "tune") if chosen.get(name) is not None}
     common = {**settings, **_testing(chosen), **training, "metrics": names, "progress": True}
     tests = {f"test {number}": test for number, (_, _, test) in enumerate(parts, 1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,14 @@ from placings.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from placings.feco import Coverage
+
+
+class LineOrder(StrEnum):
+    """Which line comes first."""
+
+    dark = "dark"
+    order = "order"
+
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -70,11 +79,15 @@ def show_coverage(
         str | None, typer.Option(help="Length of the page's moving average: 7d, or seven windows.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Show at most this many lines.", metavar="N")] = 40,
+    sort: Annotated[
+        LineOrder, typer.Option(help="The dark features first, or the order of the columns.")
+    ] = LineOrder.dark,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the coverage of each feature, with bars, and sparklines over windows of time.
 
+    The dark ones come first: what fell lately, lies below its other segments, or has no value at all.
     With --html the same becomes a page: trends, incidents, biggest movers, a heat map of segments and, where
     the columns are named, cold start and coverage at risk.
 
@@ -106,7 +119,7 @@ def show_coverage(
     if as_json:
         print_json(found.to_json())
         return
-    print_text(found.table(top=top))
+    print_text(found.table(top=top, sort=sort.value))
     if html is not None:
         print_text(f"open {html}")
 

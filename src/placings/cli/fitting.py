@@ -19,6 +19,7 @@ from placings.cli.options import (
     SplitBy,
     TrainingData,
     ValidShare,
+    WithEngine,
     takes,
 )
 from placings.cli.printing import print_json, print_note, print_text
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", *COLUMNS, "propensity", "out",
-    "mlflow", "coverage_limits", "positive_weight", "split_by",
+    "mlflow", "coverage_limits", "positive_weight", "split_by", "engine",
 )  # fmt: skip
 
 
@@ -50,6 +51,7 @@ def fit_files(
     split_by: SplitBy = None,
     test: Annotated[Path | None, typer.Option(help="Test data, judged once at the end.")] = None,
     metrics: Annotated[str | None, typer.Option(help="What to judge by, with commas.")] = None,
+    engine: WithEngine = None,
     fold: Annotated[
         int | None, typer.Option(help="Fold of a collection: its own train, valid, test.")
     ] = None,
@@ -75,7 +77,8 @@ def fit_files(
 ) -> None:
     """Train a ranker and save it as a bundle, with the run's configuration, data and metrics beside it.
 
-    Ctrl-C in a neural training keeps where it stands: the same command goes on from there.
+    Ctrl-C in a neural training keeps where it stands: the same command goes on from there. Where the
+    validation or test data know the order that the engine gave, it is judged beside the ranker.
 
     \b
     Examples:
@@ -97,7 +100,7 @@ def fit_files(
         say_stopped,
         set_checkpoint,
     )
-    from placings.evaluation import evaluate, log_to_mlflow
+    from placings.evaluation import log_to_mlflow
 
     chosen = read_config(config, OPTIONS, fit_files)
     given = merge_settings(chosen, settings or [], ranker)
@@ -105,6 +108,7 @@ def fit_files(
         "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
         "seed": seed, "fold": fold, **vars(columns), "propensity": propensity, "out": out, "mlflow": mlflow,
         "coverage_limits": coverage_limits, "positive_weight": positive_weight, "split_by": split_by,
+        "engine": engine,
     }  # fmt: skip
     chosen = {name: value for name, value in chosen.items() if name != "set"}
     chosen |= {name: value for name, value in flags.items() if value is not None}
@@ -147,9 +151,7 @@ def fit_files(
         place = folder / "model"
         save_model(model, place, {})  # before anything else can go wrong
         keep_history(model, folder, tensorboard)
-        judged = {part: evaluate(model, parts[part], names) for part in ("valid", "test") if part in parts}
-        for part, result in judged.items():
-            run.log({f"{part} {metric}": result[metric] for metric in names})
+        judged = judge_parts(model, parts, names, name, chosen, run)
         means = {key: value for key, value in run.metrics.items() if value is not None}
         digest = save_model(model, place, means)
         run.facts["digest"] = digest
@@ -159,9 +161,38 @@ def fit_files(
         facts = {"model": str(folder / "model"), "digest": digest, "metrics": run.metrics}
         print_json(facts, indent=1)
         return
-    for part, result in judged.items():
-        print_text(f"{part}:\n{result.table()}\n")
+    for part, told in judged.items():
+        print_text(f"{part}:\n{told}\n")
     print_text(f"model: {folder / 'model'}\ndigest: {digest}")
+
+
+def judge_parts(
+    model: Ranker,
+    parts: Mapping[str, RankingData],
+    metrics: list[str],
+    name: str,
+    chosen: Mapping[str, Any],
+    run: RunFolder,
+) -> dict[str, str]:
+    """The table of each part that is judged; the engine's order stands in it where the part knows it."""
+    from placings.evaluation import ENGINE, add_engine, compare, evaluate, find_engine
+
+    told = {}
+    wanted = bool(chosen.get("engine", True))
+    for part in ("valid", "test"):
+        if part not in parts:
+            continue
+        rows = parts[part]
+        result = evaluate(model, rows, metrics)
+        run.log({f"{part} {metric}": result[metric] for metric in metrics})
+        told[part] = result.table()
+        if add_engine([name], [rows], wanted):
+            beside = compare({ENGINE: find_engine(rows), name: model}, rows, metrics, baseline=ENGINE)
+            run.log({f"{part} engine {metric}": beside[ENGINE][metric] for metric in metrics})
+            told[part] = f"{beside.table(intervals=True)}\n\n{beside.difference_table()}"
+        elif chosen.get("engine"):
+            print_note(f"{part} has no column position or engine_score: the engine is not in its table.")
+    return told
 
 
 def check_fit(

@@ -41,6 +41,7 @@ KEYWORDS = {
     "reference": ("bundle",),
     "split_by": ("group",),
     "names": ("feature_names",),
+    "map": ("columns",),
 }
 
 

@@ -13,16 +13,18 @@ from placings.cli.log_import import import_log
 from placings.cli.log_join import join_files
 from placings.cli.log_propensity import estimate_looks
 from placings.cli.log_simulation import simulate_places, simulate_shop
+from placings.cli.log_splitting import split_log
 
 app = typer.Typer(
     cls=PlainFlags,
-    help="Click logs: join, import, look at, compute features of, simulate.",
+    help="Click logs: join, import, split, look at, compute features of, simulate.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
 app.command("join")(join_files)
 app.command("import")(import_log)
+app.command("split")(split_log)
 app.command("explore")(explore_log)
 app.command("propensity")(estimate_looks)
 app.command("simulate-places")(simulate_places)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from placings.cli.log_reading import Map, Strict, Unit, parse_map
 from placings.cli.printing import print_json, print_note, print_text
 from placings.core import BadInput
 from placings.logs import RULES, JoinReport
@@ -41,6 +42,7 @@ REMEDIES = {
     "early": "Are the times of both files in UTC? --slack allows for clocks that differ.",
     "late": "Are the times of both files in UTC? --window says how long after its search an action counts.",
     "not_in_list": "Are item ids written alike in the lists and in the actions?",
+    "cut": "Their file holds nothing else: fetch it again.",
 }
 LENGTHS = "When an action counts"
 CHAINS = "Prefix chains"
@@ -68,7 +70,13 @@ def join_files(
         Path | None, typer.Option(help="Write the searches without an action here, .parquet.")
     ] = None,
     snapshots: Annotated[
-        str | None, typer.Option(help="Features of items over time (item_id, time, …), joined as of then.")
+        str | None,
+        typer.Option(
+            "--snapshots",
+            "--items",
+            help="Features of items over time (item_id, time, …), joined as of then; a catalogue without "
+            "time holds for every search.",
+        ),
     ] = None,
     truth: Annotated[
         str | None,
@@ -95,18 +103,23 @@ def join_files(
     memory: Annotated[
         str | None, typer.Option(help="Bound of embedded DuckDB, such as 6GB; more goes to disk.")
     ] = None,
+    names: Map = None,
+    time_unit: Unit = None,
+    strict: Strict = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report for machines.")] = False,
 ) -> None:
     """Join searches and actions: one row for each item shown, with a label; and a count of every event.
 
     Late, early, duplicate, orphaned and otherwise broken events are told by number, with the rule for what
-    was kept. Nothing is dropped silently.
+    was kept. Nothing is dropped silently. Results are objects or plain ids; times are ISO text, timestamps,
+    or seconds or milliseconds since 1970. One table with a column `clicked` needs no join: see log import.
 
     \b
     Examples:
       placings log join searches.parquet actions.parquet --out rows.parquet
       placings log join searches.jsonl.gz actions.jsonl.gz --out rows.parquet --grade click=1 --grade order=4
       placings log join 'logs/s-*.parquet' 'logs/a-*.parquet' --out rows.parquet --group query --memory 6GB
+      placings log join s.jsonl a.jsonl --out rows.parquet --map search_id=sid --map results=products
     """
     from placings.cli.checks import check_output
     from placings.logs import join_logs
@@ -118,7 +131,8 @@ def join_files(
     with join_logs(
         searches, actions, grades=grades, backend=backend, group=group.value,
         unsuccessful=unsuccessful.value, snapshots=snapshots, truth=truth, window=window, slack=slack,
-        gap=gap, edits=edits, frequency=frequency.value, memory=memory,
+        gap=gap, edits=edits, frequency=frequency.value, memory=memory, columns=parse_map(names),
+        time_unit=None if time_unit is None else time_unit.value, strict=strict,
     ) as joined:  # fmt: skip
         report = joined.report
         if report is None:
@@ -143,7 +157,7 @@ def _explain_loss(report: JoinReport) -> str:
     if not read["searches"]:
         return "The log of searches is empty."
     if not searches["used"]:
-        worst = max(("no_id", "no_time"), key=lambda name: searches[name])
+        worst = max(("no_id", "no_time", "cut"), key=lambda name: searches[name])
         return f"No search could be used, most of them {RULES['searches'][worst]}."
     if not read["items"]:
         return "The searches show no items: every list in 'results' is empty."

@@ -14,6 +14,7 @@ from placings.cli.caching import app as cache_app
 from placings.cli.counterfactual import judge_candidate
 from placings.cli.demonstration import demo
 from placings.cli.evaluation import compare_files, evaluate_files
+from placings.cli.explaining import explain_order
 from placings.cli.export import export_model
 from placings.cli.feature_coverage import app as coverage_app
 from placings.cli.fitting import fit_files
@@ -81,6 +82,7 @@ def start(
 app.command("inspect")(inspect)
 app.command("fit")(fit_files)
 app.command("predict")(predict_files)
+app.command("explain")(explain_order)
 app.command("evaluate")(evaluate_files)
 app.command("compare")(compare_files)
 app.command("tune")(tune_files)

@@ -89,6 +89,16 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")
 RiskMetric = Annotated[str, typer.Option(help="The metric at risk.")]
 TableFormat = Annotated[Format, typer.Option(help="How the tables are printed.")]
 
+WithEngine = Annotated[
+    bool | None,
+    typer.Option(
+        "--engine/--no-engine",
+        help="Put the engine's own order into the table, as engine, and compare with it. It is there by "
+        "itself where the data have a column position or engine_score.",
+        show_default=False,
+    ),
+]
+
 # -- searching ---------------------------------------------------------------------------------------
 Near = Annotated[
     str | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -127,7 +128,11 @@ def evaluate_log(
     log: Annotated[Path, typer.Argument(help="A log that it has not learned from.", metavar="LOG")],
     metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = "mrr,ndcg@10",
     by: Annotated[
-        str | None, typer.Option(help="Slices by columns of the log, with commas, e.g. platform,target.")
+        str | None,
+        typer.Option(
+            help="Slices by columns of the log, with commas, e.g. platform,target; frequency is head, torso "
+            "and tail, by how often a query is asked."
+        ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Ask search by search, as a server would; slower, the same order.")
@@ -143,6 +148,7 @@ def evaluate_log(
     Examples:
       placings rerank evaluate reranker test.parquet
       placings rerank evaluate reranker test.parquet --by platform,target --page result.html
+      placings rerank evaluate reranker test.parquet --by frequency
       placings rerank evaluate reranker test.parquet --live --json
     """
     from placings.cli.checks import check_inputs, check_metrics, check_output
@@ -179,7 +185,10 @@ def search_engine(
     ] = None,
     hits: Annotated[
         Path | None,
-        typer.Option(help="Hits written down as JSON lines, in place of an engine.", metavar="FILE"),
+        typer.Option(
+            help="Hits written down as JSON lines, in place of an engine; a log of searches is such a file.",
+            metavar="FILE",
+        ),
     ] = None,
     near: Near = None,
     layers: Layers = None,
@@ -189,6 +198,14 @@ def search_engine(
     ] = None,
     when: When = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Hits at most.")] = 10,
+    request_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--request",
+            help="Also write what POST /v1/rerank of placings serve takes, .json.",
+            metavar="FILE",
+        ),
+    ] = None,
     digest: Digest = None,
     as_json: Annotated[bool, typer.Option("--json", help="All fields, for machines.")] = False,
 ) -> None:
@@ -199,8 +216,11 @@ def search_engine(
       placings rerank search reranker haupt --engine sqlite:places.db --near 49.01,8.40
       placings rerank search reranker lamp --engine "opensearch+http://127.0.0.1:9200/shop?fields=title^3"
       placings rerank search reranker "red lamp" --hits hits.jsonl --context platform=app
+      placings rerank search reranker "red lamp" --hits searches.jsonl --request request.json
     """
+    from placings.cli.checks import check_output
     from placings.cli.searching import parse_context, parse_moment, parse_position, write_lines
+    from placings.core import write_text
     from placings.rerank import HitsFile, Request, load_reranker, open_engine
 
     if (engine is None) == (hits is None):
@@ -209,12 +229,17 @@ def search_engine(
     moment = None if when is None else parse_moment(when)
     known = parse_context(context or ())
     wanted = None if layers is None else split_names(layers)
+    if request_file is not None:
+        check_output(request_file, "--request", (".json",))
     reranker = load_reranker(model, digest=digest)
     source: Engine = HitsFile(hits) if hits is not None else open_engine(str(engine))
     with ExitStack() as stack:
         stack.callback(getattr(source, "close", lambda: None))
         found = source.search(text, focus, max(k, reranker.pool), wanted)
-    answer = reranker.rerank(Request.of_hits(text, found[: reranker.pool], focus=focus, time=moment, **known))
+    request = Request.of_hits(text, found[: reranker.pool], focus=focus, time=moment, **known)
+    answer = reranker.rerank(request)
+    if request_file is not None:
+        write_text(request_file, json.dumps(_as_plain(request.to_dict()), ensure_ascii=False) + "\n")
     ordered = [found[row] for row in answer.order.tolist()] + found[reranker.pool :]
     if as_json:
         told = {

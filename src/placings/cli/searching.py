@@ -50,7 +50,8 @@ def parse_context(pairs: Sequence[str]) -> dict[str, str | float]:
 def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
     """Hits as lines under each other: the engine's rank where the order is another, name, type, score, km."""
     moved = any(hit.rank != place for place, hit in enumerate(hits, 1))
-    rows = [("engine" if moved else "", "place", "type", "score", "" if focus is None else "km")]
+    what = "place" if any("lat" in hit.fields for hit in hits) else "item"
+    rows = [("engine" if moved else "", what, "type", "score", "" if focus is None else "km")]
     for hit in hits:
         around = hit.fields.get("locality") or hit.fields.get("country") or hit.fields.get("brand")
         where = ", ".join(escape_line(part) for part in (hit.name, around) if part)
@@ -63,10 +64,14 @@ def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
                 _measure(hit, focus),
             )
         )
+    told = [column for column in range(5) if column < 2 or any(row[column] for row in rows[1:])]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for rank, where, kind, score, far in rows:
-        line = (rank.rjust(widths[0]), where.ljust(widths[1]), kind.ljust(widths[2]), score.rjust(widths[3]))
-        yield "  ".join((*line, far.rjust(widths[4]))).rstrip()
+    for row in rows:
+        cells = [
+            row[column].ljust(widths[column]) if column in (1, 2) else row[column].rjust(widths[column])
+            for column in told
+        ]
+        yield "  ".join(cells).rstrip()
 
 
 def _measure(hit: Hit, focus: Focus | None) -> str:

@@ -299,6 +299,9 @@ def _say_started(supervisor: Supervisor) -> None:
     print_text(f"metrics on http://127.0.0.1:{supervisor.admin_port}/metrics")
     if supervisor.settings.engine != "none":
         print_text(f'try: curl "http://{host}:{port}/v1/autocomplete?text=karls"')
+    else:  # placings rerank search --request writes such a file
+        told = "-H 'Content-Type: application/json' -d @request.json"
+        print_text(f"try: curl http://{host}:{port}/v1/rerank {told}")
     sys.stdout.flush()
 
 

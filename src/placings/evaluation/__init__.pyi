@@ -4,6 +4,9 @@ from .contest import CELLS as CELLS
 from .contest import compare_trained as compare_trained
 from .contest import read_folds as read_folds
 from .debiasing import check_propensity as check_propensity
+from .engine_order import ENGINE as ENGINE
+from .engine_order import add_engine as add_engine
+from .engine_order import find_engine as find_engine
 from .explanation import explain as explain
 from .importance import Importance as Importance
 from .importance import permute_importance as permute_importance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -79,6 +80,10 @@ def _relevant_items(data: RankingData) -> Ints:
     return count_by_query(data.y > 0.0, data.offsets)
 
 
+FREQUENCY = "frequency"  # head, torso and tail
+TEXTS = ("query", "query_text", "text", "keyword")  # segments that say what was asked
+
+
 READY: dict[str, Callable[[RankingData], AnyArray]] = {
     "list_size": _list_size,
     "has_relevant": _has_relevant,
@@ -92,6 +97,7 @@ def find_groups(slices: Slicings, folds: Sequence[RankingData]) -> list[QueryGro
     A slicing is
     - the name of a segment column, whose value must be the same in all rows of a query;
     - one of `READY`: "list_size", "has_relevant", "relevant_items" (a segment of that name comes first);
+    - "frequency": head, torso and tail, by how often the text in the segment `query` is asked;
     - a function of a whole RankingData that gives one value for each of its queries;
     - a mapping from a name to an array with one value for each query of all folds;
     or a list of such. Text and booleans are groups by themselves; more than six different numbers are cut
@@ -123,12 +129,14 @@ def _resolve(slicing: Any, folds: Sequence[RankingData]) -> list[tuple[str, AnyA
                     f"Got shape {values.shape}."
                 )
         return given
+    if slicing == FREQUENCY and not all(FREQUENCY in fold.segments for fold in folds):
+        return [(FREQUENCY, part_frequencies(_take_texts(folds)))]
     if isinstance(slicing, str):
         return [(slicing, np.concatenate([_take_named(slicing, fold) for fold in folds]))]
     if not callable(slicing):
         raise BadInput(
             "slices must be a segment's name, one of "
-            f"{', '.join(READY)}, a function or a mapping. Got {slicing!r}."
+            f"{', '.join([*READY, FREQUENCY])}, a function or a mapping. Got {slicing!r}."
         )
     name = getattr(slicing, "__name__", "slices")
     name = "function" if name == "<lambda>" else name
@@ -147,7 +155,50 @@ def _take_named(name: str, data: RankingData) -> AnyArray:
         return spread_segment(name, data)
     if name in READY:
         return READY[name](data)
-    raise UnknownName("segment or slicing", name, [*data.segments, *READY])
+    raise UnknownName("segment or slicing", name, [*data.segments, *READY, FREQUENCY])
+
+
+def _take_texts(folds: Sequence[RankingData]) -> list[str]:
+    """What was asked, of each query of all folds."""
+    known = [name for name in TEXTS if all(name in fold.segments for fold in folds)]
+    if not known:
+        there = ", ".join(dict.fromkeys(name for fold in folds for name in fold.segments)) or "none"
+        raise BadInput(
+            f"{FREQUENCY} counts how often each text is asked. Got data without a segment 'query' (segments: "
+            f"{there}). placings log features keeps it; in a table it is a column of text."
+        )
+    return [str(text) for fold in folds for text in spread_segment(known[0], fold).tolist()]
+
+
+def part_frequencies(texts: Sequence[str]) -> AnyArray:
+    """Head, torso or tail for each query, with how often its texts are asked.
+
+    The texts that are asked most often and together make up the first third of the queries are the head,
+    those of the next third the torso, the rest the tail. Texts that are asked equally often stay together,
+    and what is asked once is tail. Capitals and spaces do not count.
+
+    >>> part_frequencies(["lamp"] * 4 + ["Rug ", "rug", "sofa", "vase"]).tolist()[::2]
+    ['head (asked 4 times)', 'head (asked 4 times)', 'torso (asked twice)', 'tail (asked once)']
+    """
+    folded = [" ".join(text.lower().split()) for text in texts]
+    often = Counter(folded)
+    counts = np.array([often[text] for text in folded], dtype=np.int64)
+    levels, sizes = np.unique(counts, return_counts=True)
+    more = (len(folded) - np.cumsum(sizes)) / max(len(folded), 1)  # the share that is asked more often
+    names = np.where(more < 1 / 3, "head", np.where(more < 2 / 3, "torso", "tail")).astype(object)
+    names[levels == 1] = "tail"
+    said = {}
+    for name in ("head", "torso", "tail"):
+        its = levels[names == name].tolist()
+        if its:
+            said[name] = f"{name} (asked {_say_times(its[0], its[-1])})"
+    by_level = {level: said[name] for level, name in zip(levels.tolist(), names.tolist(), strict=True)}
+    return np.array([by_level[count] for count in counts.tolist()], dtype=object)
+
+
+def _say_times(low: int, high: int) -> str:
+    words = {(1, 1): "once", (2, 2): "twice", (1, 2): "once or twice"}
+    return words.get((low, high), f"{high} times" if low == high else f"{low} to {high} times")
 
 
 def _group_values(by: str, values: AnyArray) -> list[QueryGroup]:

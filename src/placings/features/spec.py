@@ -45,6 +45,7 @@ KINDS = ("item", "context", "query", "query-item")
 MISSING = ("nan", "drop")
 FORMAT, VERSION = "placings features", 1
 SEGMENTS = (
+    "query",
     "target",
     "platform",
     "surface",
@@ -264,8 +265,8 @@ class FeatureSet:
 
         `label=None` makes all labels 0, for rows that nobody has judged. Rows without `search_id` are one
         query, which a warning says (above 10,000 rows an error). Position, time and propensity are taken
-        where they are there (a propensity then for every row), and as segments those of target, platform,
-        surface, kind, session_id, user_id, device and arm that are.
+        where they are there (a propensity then for every row), and as segments those of query, target,
+        platform, surface, kind, session_id, user_id, device and arm that are.
         """
         table = Rows(rows)
         there = set(table.names)

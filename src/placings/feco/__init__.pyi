@@ -7,6 +7,10 @@ from .alerts import find_alerts as find_alerts
 from .alerts import name_segment as name_segment
 from .alerts import say_time as say_time
 from .baselines import parse_time as parse_time
+from .darkness import NOTABLE as NOTABLE
+from .darkness import SPAN as SPAN
+from .darkness import measure_darkness as measure_darkness
+from .darkness import order_features as order_features
 from .degradation import degrade as degrade
 from .effects import WHERE as WHERE
 from .effects import Degradation as Degradation

@@ -20,6 +20,7 @@ from placings.core import (
     PlacingsWarning,
     Shown,
     UnknownName,
+    check_name,
     cluster_interval,
     find_quantile,
     option,
@@ -395,6 +396,8 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 LEVELS = "▁▂▃▄▅▆▇█"
 LONGEST_LINE = 30  # windows of a sparkline
 SHOWN = 40
+SORTS = ("dark", "order")
+DARK = "The darkest first: what fell lately, lies below its other segments or has no value; then the rest."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -438,20 +441,22 @@ class Coverage(Shown):
     def __len__(self) -> int:
         return len(self.features)
 
-    def table(self, format: str = "text", *, top: int | None = SHOWN) -> str:
+    def table(self, format: str = "text", *, top: int | None = SHOWN, sort: str = "dark") -> str:
         """One line a feature and segment, with a bar, and a sparkline over windows ("·" without events).
 
-        `top` keeps this many lines of the table (None: all); `format` is "text", "markdown", "latex" or
-        "html".
+        The dark ones come first: what fell lately, lies below the feature's other segments or has no value
+        at all, then the least covered; `sort="order"` keeps the order of the columns. `top` keeps this many
+        lines of the table (None: all); `format` is "text", "markdown", "latex" or "html".
         """
+        check_name("order", sort, SORTS)
         keys = ["feature", *self.by]
         timed = "window" in self.frame
         rows = []
-        groups = self.frame.groupby(keys, sort=False, dropna=False)
-        count = groups.ngroups
-        for number, (names, part) in enumerate(groups):
-            if top is not None and number >= top:
-                break
+        groups = list(self.frame.groupby(keys, sort=False, dropna=False))
+        count = len(groups)
+        if sort == "dark":
+            groups = self._sort_dark(groups)
+        for names, part in groups[:top]:
             share = _pool(part)
             cells = [*map(str, names), draw_bar(share), _percent(share)]
             if timed:
@@ -464,8 +469,22 @@ class Coverage(Shown):
         middle = (f"over {self.window} windows", "last") if timed else (f"{100 * self.level:g} % interval",)
         header = (*keys, "", "coverage", *middle, "events")
         more = (f"And {count - len(rows):,} lines more.",) if count > len(rows) else ()
+        more = (DARK, *more) if sort == "dark" and len(rows) > 1 else more
         grid = Grid(header, tuple(rows), (*more, *self._describe(), *self.notes), left=len(keys) + 1)
         return render_grid(grid, format)
+
+    def _sort_dark(self, groups: list[Any]) -> list[Any]:
+        from placings.feco.darkness import measure_darkness
+
+        dark = measure_darkness(self.frame, self.by)
+
+        def place(group: Any) -> tuple[float, float]:
+            names, part = group
+            line = tuple(None if name is None or name != name else name for name in names)
+            share = _pool(part)
+            return -dark.get(line, 0.0), 1.0 if math.isnan(share) else share
+
+        return sorted(groups, key=place)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; windows are ISO text in UTC."""

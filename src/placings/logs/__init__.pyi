@@ -35,7 +35,9 @@ from .histories import count_clicks as count_clicks
 from .histories import look_up_clicks as look_up_clicks
 from .imports import ImportedLog as ImportedLog
 from .imports import ImportedRows as ImportedRows
+from .imports import import_flat as import_flat
 from .imports import import_judgements as import_judgements
+from .imports import import_metarank as import_metarank
 from .imports import import_qrels as import_qrels
 from .imports import import_ubi as import_ubi
 from .join_report import RULES as RULES

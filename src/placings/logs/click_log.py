@@ -19,6 +19,7 @@ from placings.core import (
     BadInput,
     Guess,
     Ints,
+    PlacingsWarning,
     UnknownName,
     check_file,
     find_late,
@@ -46,13 +47,17 @@ from placings.data import (
     told_as_ours,
     write_sealed,
 )
+from placings.logs.column_names import Columns, check_columns, refuse_unused
+from placings.logs.epochs import MICROS, check_unit, choose_unit, is_epoch
 from placings.logs.join_report import JoinReport
 from placings.logs.json_lines import is_json_lines
 from placings.logs.schema import (
+    CLICKED,
     FIELDS,
     FITS,
     ITEM_ID,
     LABEL,
+    NAMED_IN_ROWS,
     NEEDED,
     POSITION,
     PROPENSITY,
@@ -63,6 +68,7 @@ from placings.logs.schema import (
     TYPES,
     USER_ID,
     WANTED,
+    LogReading,
     name_type,
     open_log,
     suggest_fix,
@@ -85,7 +91,9 @@ class ClickLog:
     what `placings.logs.schema.ROWS` knows must be of its kind. Every other field travels along. Values that
     are missing are no error. Rows without `position` are taken to stand in the order in which they were
     shown, which a warning says; with `count_positions=False` they stay without one, as judgements do that
-    nobody ranked.
+    nobody ranked. Rows without `label` that have a column `clicked` (true and false, or counts) are labelled
+    by it: null is 0. `columns` says what the table calls our columns, {"search_id": "sid"}. Times that are
+    numbers are seconds or milliseconds since 1970, told by their size or by `time_unit`.
 
     On a backend nothing comes to memory before `rows` is asked for. Close the log (or use `with`) to free
     the backend earlier than the garbage collector does.
@@ -95,22 +103,34 @@ class ClickLog:
     (['b', 'a'], 2, 1)
     >>> ClickLog({"search_id": ["s"], "item_id": ["a"]})
     Traceback (most recent call last):
-    placings.core.errors.BadInput: the rows table lacks label. placings log join makes one that has it.
+    placings.core.errors.BadInput: the rows table lacks label. placings log join makes one that has it; \
+a column 'clicked' is taken for it.
     """
 
     report: JoinReport | None  # of the join that made the log: what became of every event
     name: str
 
-    def __init__(self, rows: Table, *, count_positions: bool = True) -> None:
+    def __init__(
+        self,
+        rows: Table,
+        *,
+        count_positions: bool = True,
+        columns: Columns | None = None,
+        time_unit: str | None = None,
+    ) -> None:
+        reading = LogReading(check_columns(columns, NAMED_IN_ROWS), time_unit)
+        check_unit(time_unit)
         if isinstance(rows, ClickLog):
             rows = rows.rows
         if as_paths(rows) is not None:
             raise BadInput(f"rows must be a table. Got {rows!r}. ClickLog.read reads files.")
         if hasattr(rows, "_find_backends"):  # an Ibis table
-            source = open_log(rows, "rows table")
+            source = open_log(rows, "rows table", reading=reading)
+            refuse_unused(reading.columns, source.mapped, source.name, source.there)
             self._set(_check_table(source, count_positions), stack=ExitStack())
         else:
-            self._set(None, frame=_check_frame(_as_frame(rows), count_positions))
+            frame = _rename(_as_frame(rows), reading.columns)
+            self._set(None, frame=_check_frame(frame, count_positions, time_unit))
 
     @classmethod
     def read(
@@ -119,21 +139,30 @@ class ClickLog:
         *,
         backend: Backend = None,
         count_positions: bool = True,
+        columns: Columns | None = None,
+        time_unit: str | None = None,
+        strict: bool = False,
     ) -> ClickLog:
         """The log in files: parquet, JSONL or CSV; one file, a folder of parts, a glob or a list of them.
 
         `backend` is None or "duckdb" (embedded), "spark", a master's URL, a SparkSession or an Ibis backend.
         JSONL is read into memory, and every line of it checked; other files are read when rows are asked
         for. The rows of a file have no order that a backend would keep, so `position` must be there, unless
-        `count_positions=False` says that there is none.
+        `count_positions=False` says that there is none. `columns` and `time_unit` are those of `ClickLog`. A
+        last line of JSONL that ends early is passed over with a warning; with `strict` it is an error.
         """
         need_library("pandas", "a click log")
         kinds = {name: kind for name, kind in {**ROWS, **FIELDS}.items() if kind != "flag"}
-        source = open_log(_list_parts(path), "rows", backend, kinds=kinds)
+        reading = LogReading(check_columns(columns, NAMED_IN_ROWS), time_unit, strict)
+        check_unit(time_unit)
+        source = open_log(_list_parts(path), "rows", backend, kinds=kinds, reading=reading)
         stack = ExitStack()
         if source.own:
             stack.callback(source.backend.disconnect)
         try:
+            refuse_unused(reading.columns, source.mapped, source.name, source.there)
+            for place in source.cut:
+                warnings.warn(PlacingsWarning(f"{place} ends early and is passed over."), stacklevel=2)
             return cls._of(_check_table(source, count_positions), stack=stack)
         except BaseException:
             stack.close()
@@ -509,11 +538,32 @@ def _as_frame(rows: Table) -> pd.DataFrame:
     return frame
 
 
-def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
+def _rename(rows: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    """The frame under our names; a column that has one of them already gives way."""
+    if not columns:
+        return rows
+    refuse_unused(columns, rows.columns, "the rows table", map(str, rows.columns))
+    named = {ours: rows[theirs] for ours, theirs in columns.items()}
+    return rows.drop(columns=list({*columns.values(), *(set(columns) & set(rows.columns))})).assign(**named)
+
+
+def _label_clicked(rows: pd.DataFrame) -> pd.DataFrame:
+    """The frame with `label` in place of `clicked`, where only that is there."""
+    if LABEL in rows or CLICKED not in rows:
+        return rows
+    found = _name_series(rows[CLICKED])
+    if found not in ("true or false", "whole numbers", "numbers", "nothing"):
+        _refuse(None, f"has a column {CLICKED!r} that must be true or false, or numbers. Got {found}")
+    clicked = need_library("pandas", "a click log").to_numeric(rows[CLICKED].astype("Float64")).fillna(0.0)
+    return rows.drop(columns=CLICKED).assign(**{LABEL: clicked.astype(np.float64)})
+
+
+def _check_frame(rows: pd.DataFrame, count_positions: bool, time_unit: str | None = None) -> pd.DataFrame:
     """The rows in order, times in microseconds of UTC without a zone; what is wrong is named."""
     twice = rows.columns[rows.columns.duplicated()]
     if len(twice):
         _refuse(None, f"has two columns {twice[0]!r}. Rename or drop one of them")
+    rows = _label_clicked(rows)
     _check_needed(rows.columns, None, count_positions, given=True)
     frame = rows
     if POSITION not in rows and count_positions:
@@ -528,8 +578,8 @@ def _check_frame(rows: pd.DataFrame, count_positions: bool) -> pd.DataFrame:
             continue
         column = frame[name]
         found = _name_series(column)
-        if kind == "time" and found in ("times", "text"):
-            frame = frame.assign(**{name: _as_times(column, name)})
+        if kind == "time" and found in ("times", "text", *FITS["number"]):
+            frame = frame.assign(**{name: _as_times(column, name, time_unit)})
         elif name == LABEL and found == "true or false":
             frame = frame.assign(**{name: column.astype(np.float64)})
         elif found not in ("nothing", *FITS[kind]) and not (kind == "id" and _is_whole(column, found)):
@@ -562,6 +612,8 @@ def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
 
     table = source.table
     table = table.drop(*[name for name in table.columns if name in SAVED_INDEX])
+    if LABEL not in table.columns and CLICKED in table.columns:
+        table = _take_clicked(source, table)
     _check_needed(table.columns, source.name, count_positions)
     changed: dict[str, Any] = {}
     rules: dict[str, Any] = {}  # what of a column is wrong; any such row is asked for
@@ -593,6 +645,18 @@ def _check_table(source: OpenedTable, count_positions: bool) -> OpenedTable:
     _refuse_wrong(checked, rules)
     changed |= {name: _without_endless(table[name]) for name in _list_floats(table) if name not in changed}
     return replace(source, table=table.mutate(**changed) if changed else table)
+
+
+def _take_clicked(source: OpenedTable, table: Any) -> Any:
+    """The table with `label` in place of `clicked`."""
+    import ibis
+
+    found = name_type(table[CLICKED].type())
+    if found not in ("true or false", "whole numbers", "numbers", "nothing"):
+        _refuse(source.name, f"has a column {CLICKED!r} that must be true or false, or numbers. Got {found}")
+    zero = ibis.literal("0").cast("float64")
+    clicked = zero if found == "nothing" else ibis.coalesce(table[CLICKED].cast("float64"), zero)
+    return table.mutate(**{LABEL: clicked}).drop(CLICKED)
 
 
 def _list_floats(table: Any) -> list[str]:
@@ -630,6 +694,11 @@ def _check_needed(columns: Iterable[Any], name: str | None, count: bool, *, give
         return
     if ITEM_ID in missing and "results" in there:
         _refuse(name, "holds searches with their lists. pg.join_logs joins them with the actions")
+    if missing == [LABEL]:
+        _refuse(
+            name,
+            f"lacks {LABEL}. placings log join makes one that has it; a column {CLICKED!r} is taken for it",
+        )
     has = "it" if len(missing) == 1 else "them"
     _refuse(name, f"lacks {', '.join(missing)}. placings log join makes one that has {has}")
 
@@ -697,13 +766,19 @@ def _is_whole(column: pd.Series[Any], found: str) -> bool:
     return bool((known == np.floor(known)).all())
 
 
-def _as_times(column: pd.Series[Any], name: str) -> pd.Series[Any]:
-    """Times as microseconds in UTC without a zone; text must be ISO."""
+def _as_times(column: pd.Series[Any], name: str, unit: str | None = None) -> pd.Series[Any]:
+    """Times as microseconds in UTC without a zone; text must be ISO, numbers seconds or the like."""
     pandas = need_library("pandas", "a click log")
     given = column.astype(object) if column.dtype == "category" else column
     if given.dtype.kind == "M" and getattr(given.dt, "tz", None) is None:
         return given.astype("datetime64[us]")
     text = pandas.api.types.infer_dtype(given, skipna=True) == "string"
+    if _name_series(given) in FITS["number"] or (text and given.dropna().map(is_epoch).all()):
+        numbers = given.astype(object).where(given.notna(), np.nan).astype(np.float64)
+        chosen = choose_unit(float(numbers.min()), float(numbers.max()), unit, name)
+        micros = (numbers * MICROS[chosen]).round()
+        whole: pd.Series[Any] = micros.astype("Int64").astype("datetime64[us]")
+        return whole
     times = pandas.to_datetime(given, utc=True, errors="coerce", **({"format": "ISO8601"} if text else {}))
     wrong = np.flatnonzero(times.isna() & column.notna())
     if len(wrong):

@@ -1,4 +1,4 @@
-"""Logs and judgements of other makers: OpenSearch UBI, a table of judgements, TREC qrels."""
+"""Logs and judgements of other makers: OpenSearch UBI, Metarank, one flat table, judgements, TREC qrels."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from placings.core import (
 )
 from placings.data import write_sealed
 from placings.logs.click_log import ClickLog
+from placings.logs.column_names import Columns
+from placings.logs.flat_tables import read_flat
 from placings.logs.log_files import Form, write_log_tables
+from placings.logs.metarank import MetarankReader
 from placings.logs.tally import Tally
-from placings.logs.ubi import IMPRESSIONS, UbiReader
+from placings.logs.ubi import ACTIONS, IMPRESSIONS, UbiReader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,10 +266,14 @@ class ImportedLog:
     searches: pa.Table
     actions: pa.Table
     report: Tally
+    items: pa.Table | None = None  # what was known of items over time: the join's snapshots
 
     def write(self, folder: str | PathLike[str], form: Form = "parquet") -> list[Path]:
-        """Write `searches` and `actions` into a folder, as parquet, jsonl or jsonl.gz; gives the paths."""
-        return write_log_tables({"searches": self.searches, "actions": self.actions}, folder, form)
+        """Write `searches`, `actions` and, where there are such, `items` into a folder; gives the paths."""
+        tables = {"searches": self.searches, "actions": self.actions}
+        if self.items is not None:
+            tables["items"] = self.items
+        return write_log_tables(tables, folder, form)
 
 
 @dataclass(frozen=True)
@@ -323,6 +330,57 @@ def import_ubi(
             ", ".join(map(str, paths)), f"no query can be used. Are these UBI's exports?\n{reader.tally}"
         )
     return ImportedLog(searches, done, reader.tally)
+
+
+def import_metarank(
+    *paths: str | PathLike[str], actions: Mapping[str, str] | None = None, strict: bool = False
+) -> ImportedLog:
+    """Searches, actions and items over time from Metarank's events, one JSON object a line, plain or packed.
+
+    - A `ranking` event is a search: its `items` in their order, `relevancy` as the score, fields of an item
+      beside it; the field `query` is the text, other fields are columns of the search.
+    - An `interaction` event is an action; `actions` renames its `type` as in `import_ubi`. One of no ranking
+      is counted and left out.
+    - An `item` event says what holds from its time on, for the fields that it names: `items` has all that
+      was known after each. Join it as `snapshots`, so that no search sees a later value.
+    - A `user` event likewise; what was known when the list was shown is in the search's columns "user.…".
+
+    Timestamps are ISO text or numbers, seconds and milliseconds told by their size. A field whose name a
+    column of ours has is "item.…", "ranking.…". An event that cannot be used is counted in `report`, by
+    reason, with the first file and line. A line that is not JSON is an error, but for a last line that ends
+    early, which is counted; with `strict` it is an error too.
+    """
+    if not paths:
+        raise BadInput("no file is named. Give Metarank's events as JSON lines.")
+    reader = MetarankReader({**ACTIONS, **(actions or {})}, strict)
+    for path in paths:
+        reader.read(Path(path))
+    searches, done, items = reader.make_tables()
+    if searches.num_rows == 0:
+        raise BadFile(
+            ", ".join(map(str, paths)),
+            f"no ranking can be used. Are these Metarank's events?\n{reader.tally}",
+        )
+    return ImportedLog(searches, done, reader.tally, items)
+
+
+def import_flat(
+    path: str | PathLike[str],
+    *,
+    columns: Columns | None = None,
+    time_unit: str | None = None,
+    strict: bool = False,
+) -> ImportedRows:
+    """Rows from one table with a row for each item shown and a column `clicked` (parquet, CSV, JSONL).
+
+    `search_id`, `item_id` and `clicked` (true and false, or counts; or `label`) are needed; `columns` says
+    what the table calls them: {"search_id": "sid"}. Without `position` the rows of a search stand in the
+    order of the file. Other columns travel along. Rows without an id, and an item's second row in a search,
+    are counted in `report` and left out; the higher label of the two stays.
+    """
+    tally = Tally()
+    rows = read_flat(path, columns, time_unit, strict, tally)
+    return ImportedRows(rows, tally)
 
 
 def import_judgements(

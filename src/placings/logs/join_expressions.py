@@ -90,13 +90,19 @@ def spread_items(source: OpenedTable, base: Any, layout: Layout, *, numbered: bo
     """One row for each item of each list, beside the other columns of `base`.
 
     With `numbered`, items without a position get one: the place in the list, or in a flat log the places
-    after the others, by score. Without it they stay null, which is much cheaper.
+    after the others, by score. Without it they stay null, which is much cheaper. In a list of ids the
+    place in the list is the position.
     """
     import ibis
 
     if not layout.nested:
         return _number_flat(base) if numbered else base
     rest = [name for name in base.columns if name != "results"]
+    if layout.plain:
+        rows = base.unnest("results", offset="place")
+        taken = take_item(source, rows["results"], layout)
+        taken["position"] = (rows.place + 1).cast("int64")
+        return rows.select(*rest, **taken)
     if not numbered:
         rows = base.select(*rest, item=base.results.unnest())
         return rows.select(*rest, **take_item(source, rows["item"], layout))

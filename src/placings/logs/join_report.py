@@ -14,6 +14,7 @@ RULES: dict[str, dict[str, str]] = {
         "no_time": "left out: time is null",
         "same": "united with an entry of the same id and time",
         "repeated": "left out: the id was there before; its earliest time counts",
+        "cut": "left out: the last line of its file ends early",
     },
     "items": {
         "in_rows": "in the rows",
@@ -34,6 +35,7 @@ RULES: dict[str, dict[str, str]] = {
         "early": "left out: longer before its search than the slack",
         "late": "left out: longer after its search than the window",
         "not_in_list": "left out: the item was not in the list",
+        "cut": "left out: the last line of its file ends early",
     },
     "outcomes": {
         "successful": "a used action above grade 0",
@@ -42,7 +44,20 @@ RULES: dict[str, dict[str, str]] = {
         "failed": "none",
     },
 }
-READ = {"searches": "entries read", "items": "items read", "actions": "actions read", "outcomes": "searches"}
+SNAPSHOT_RULES = {
+    "used": "used",
+    "no_id": "left out: item_id is null or empty",
+    "no_time": "left out: time is null",
+    "replaced": "left out: a later row has the same item and time",
+    "cut": "left out: the last line of its file ends early",
+}
+READ = {
+    "searches": "entries read",
+    "items": "items read",
+    "actions": "actions read",
+    "outcomes": "searches",
+    "snapshots": "snapshots read",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,8 @@ class JoinReport:
     "items" and "actions", and of "outcomes" the searches. `searches`, `items`, `actions` and `outcomes` part
     these totals: each adds up. `notes` are counts that part nothing: rows and groups made, chains, positions
     that were missing. `ignored` are columns of the actions that nothing was done with. `unknown` counts the
-    actions without a grade by name, the ten most frequent ones.
+    actions without a grade by name, the ten most frequent ones. `times` says of each file whose times are
+    numbers what they were taken for. `cut` are the places of lines that end early.
     """
 
     read: Mapping[str, int]
@@ -65,11 +81,15 @@ class JoinReport:
     settings: Mapping[str, Any] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
+    times: Mapping[str, str] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
+    snapshots: Mapping[str, int] = field(default_factory=dict)  # where there were any
 
     @property
     def adds_up(self) -> bool:
         """Whether each part's counts sum to what was read: nothing was dropped silently."""
-        return all(sum(getattr(self, part).values()) == self.read[part] for part in RULES)
+        parts = [*RULES, *(["snapshots"] if self.snapshots else [])]
+        return all(sum(getattr(self, part).values()) == self.read[part] for part in parts)
 
     @property
     def broken(self) -> int:
@@ -87,10 +107,13 @@ class JoinReport:
         return {
             "read": dict(self.read),
             **{part: dict(getattr(self, part)) for part in RULES},
+            **({"snapshots": dict(self.snapshots)} if self.snapshots else {}),
             "notes": dict(self.notes),
             "settings": dict(self.settings),
             "ignored_columns": list(self.ignored),
             "unknown_actions": dict(self.unknown),
+            "times": dict(self.times),
+            "cut_lines": list(self.cut),
             "adds_up": self.adds_up,
         }
 
@@ -109,7 +132,8 @@ class JoinReport:
     def table(self) -> str:
         """For people: each count with its rule; what never happened is left out."""
         lines = []
-        for part, rules in RULES.items():
+        told = {**RULES, **({"snapshots": SNAPSHOT_RULES} if self.snapshots else {})}
+        for part, rules in told.items():
             lines.append(f"{READ[part]:<22}{self.read[part]:>13,}")
             counts = getattr(self, part)
             lines += [
@@ -119,6 +143,9 @@ class JoinReport:
         lines += [f"  {name.replace('_', ' '):<20}{count:>13,}" for name, count in self.notes.items()]
         if self.unknown:
             lines.append(f"actions without a grade: {self.say_unknown()}")
+        lines += [f"times of the {part}: {unit}" for part, unit in self.times.items()]
+        if self.cut:
+            lines.append(f"cut lines: {', '.join(self.cut)}")
         if self.ignored:
             lines.append(f"columns of the actions not used: {', '.join(self.ignored)}")
         lines.append("the counts add up" if self.adds_up else "THE COUNTS DO NOT ADD UP: please report this")

@@ -12,26 +12,31 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from placings.core import BadFile, BadInput, UnknownName, keep_old_names, option, take_renamed
-from placings.data import Backend, OpenedTable, Table
+from placings.data import Backend, Table
 from placings.logs import join_expressions as joins
 from placings.logs.chains import judge_searches, mark_chains
 from placings.logs.click_log import ClickLog
+from placings.logs.column_names import Columns, check_columns, refuse_unused, take_part
+from placings.logs.epochs import check_unit
 from placings.logs.join_report import RULES, JoinReport
 from placings.logs.labels import FREQUENCIES, check_grades, label_items, unite_queries
 from placings.logs.schema import (
     ACTION,
     ITEM,
+    NAMED,
     SEARCH,
     SEARCH_ID,
     TIME,
     TRUTH,
     Layout,
+    LogReading,
+    OpenedLog,
     find_layout,
     open_log,
     parse_seconds,
     take_columns,
 )
-from placings.logs.snapshots import join_snapshots, open_snapshots
+from placings.logs.snapshots import join_snapshots, note_snapshots, open_snapshots
 
 if TYPE_CHECKING:
     pass
@@ -52,7 +57,7 @@ class JoinSteps:
 
     def __init__(
         self,
-        source: OpenedTable,
+        source: OpenedLog,
         layout: Layout,
         stack: ExitStack,
         grades: Mapping[str, float],
@@ -64,7 +69,7 @@ class JoinSteps:
         self.base = joins.open_items(source, layout)
         self.counts: dict[str, Any] = {}
 
-    def read(self, done: OpenedTable) -> None:
+    def read(self, done: OpenedLog) -> None:
         """Searches and their chains, the fate of actions, labels, outcomes."""
         entries = self._hold(joins.gather_entries(self.source, self.layout))
         chained = mark_chains(joins.gather_heads(entries), gap=self.seconds["gap"], edits=self.edits)
@@ -104,7 +109,7 @@ class JoinSteps:
         rows = rows.left_join(self.labels, ["search_id", "item_id"]).drop("search_id_right", "item_id_right")
         return rows.mutate(label=ibis.coalesce(rows.label, zero))
 
-    def report(self, table: Any, settings: Mapping[str, Any], done: OpenedTable) -> JoinReport:
+    def report(self, table: Any, settings: Mapping[str, Any], done: OpenedLog) -> JoinReport:
         """All counts: what is in the rows is counted there, what is not where it was left out."""
         entries, actions = self.counts["entries"], self.counts["actions"]
         made = self._ask(self._count_rows(table))
@@ -115,6 +120,7 @@ class JoinSteps:
             "searches": {
                 "used": sums["searches"], "same": sums["entries"] - sums["searches"],
                 **{name: entries[name] for name in ("no_id", "no_time", "repeated")},
+                "cut": len(self.source.cut),
             },
             "items": {
                 "in_rows": made["showings"], "apart": apart, "no_id": sums["no_item"],
@@ -124,13 +130,13 @@ class JoinSteps:
             "actions": {
                 **{name: fates.get(name, 0) for name in joins.FATES},
                 **{name: actions[name] for name in ("no_id", "no_time", "unknown_action")},
-                "duplicate": self.counts["fates"]["copies"].sum(),
+                "duplicate": self.counts["fates"]["copies"].sum(), "cut": len(done.cut),
             },
             "outcomes": {name: sums[name] for name in RULES["outcomes"]},
         }  # fmt: skip
         read = {
-            "searches": entries["read"], "items": entries["items"], "actions": actions["read"],
-            "outcomes": sums["searches"],
+            "searches": entries["read"] + len(self.source.cut), "items": entries["items"],
+            "actions": actions["read"] + len(done.cut), "outcomes": sums["searches"],
         }  # fmt: skip
         notes = {
             "rows": made["rows"], "groups": made["groups"], "labelled_rows": made["labelled"],
@@ -147,6 +153,12 @@ class JoinSteps:
             settings=settings,
             ignored=tuple(name for name in done.table.columns if name not in ACTION),
             unknown=self.counts.get("unknown", {}),
+            times={
+                part: log.times
+                for part, log in {"searches": self.source, "actions": done}.items()
+                if log.times
+            },
+            cut=(*self.source.cut, *done.cut),
         )
 
     def _find_odd(self, items: Any, heads: Any) -> Any:
@@ -206,6 +218,7 @@ def _as_whole(counts: Mapping[str, Any]) -> dict[str, int]:
 GROUPS = ("search", "query")
 UNSUCCESSFUL = ("report", "negatives")
 CHAIN = ("chain_id", "chain_step", "chain_last")
+PARTS = ("searches", "actions", "snapshots")  # the files of a join, as `columns` may name them
 
 __getattr__ = keep_old_names(__name__, {"Joined": "ClickLog"})
 
@@ -227,6 +240,9 @@ def join_logs(
     edits: bool = True,
     frequency: str = "rate",
     memory: str | None = None,
+    columns: Columns | None = None,
+    time_unit: str | None = None,
+    strict: bool = False,
 ) -> ClickLog:
     """The rows of a log of searches and a log of actions: each list shown, with a label for each item.
 
@@ -238,9 +254,14 @@ def join_logs(
     as labels (`frequency` "rate" or "share", see `labels.unite_queries`). Searches without a used
     action are left out of the rows ("report") or stay with label 0 and columns `successful` and `outcome`
     ("negatives"); `.unsuccessful` has them in both cases. `gap` and `edits` say which searches form a
-    chain of growing prefixes. `snapshots` (item_id, time, features) join as of the search's time; `truth`
-    (search_id, target_id, kind) of a simulated log gives `kind` and `is_target`. `memory` bounds embedded
-    DuckDB ("6GB"), which then spills to disk.
+    chain of growing prefixes. `snapshots` (item_id, time, features) join as of the search's time, or, where
+    they have no time, as they are; `truth` (search_id, target_id, kind) of a simulated log gives `kind` and
+    `is_target`. `memory` bounds embedded DuckDB ("6GB"), which then spills to disk.
+
+    `columns` says what the files call our columns: {"search_id": "sid", "results": "products"}; a name such
+    as "actions.time" is of that file alone. `results` may be objects or plain ids. Times that are numbers are
+    seconds or milliseconds since 1970, told by their size or by `time_unit`. A last line of JSONL that ends
+    early is counted and passed over; with `strict` it is an error.
 
     >>> from datetime import datetime
     >>> shown = [{"item_id": "a", "position": 1}, {"item_id": "b", "position": 2}]
@@ -262,6 +283,9 @@ def join_logs(
             f"truth tells of single searches. Got {option('group', value='query')}. Leave one of them out."
         )
     chosen = check_grades(grades)
+    named = check_columns(columns, NAMED, PARTS)
+    check_unit(time_unit)
+    reading = {part: LogReading(take_part(named, part, PARTS), time_unit, strict) for part in PARTS}
     seconds = {
         "window": parse_seconds(window, "window"),
         "slack": parse_seconds(slack, "slack"),
@@ -269,15 +293,18 @@ def join_logs(
     }
     stack = ExitStack()
     try:
-        source = _open(searches, backend, memory, stack)
+        source = _open(searches, backend, memory, stack, reading["searches"])
+        done = open_log(actions, "actions", source.backend, reading=reading["actions"])
+        opened = None
+        if snapshots is not None:
+            opened = open_snapshots(snapshots, source.backend, reading["snapshots"])
+        _refuse_unmapped(named, [source, done, *([] if opened is None else [opened.source])])
         plan = JoinSteps(source, find_layout(source), stack, chosen, seconds, edits)
-        done = open_log(actions, "actions", source.backend)
         plan.read(done)
         rows = plan.make_rows(unsuccessful == "negatives")
         context = [*SEARCH, *plan.layout.extras]
-        if snapshots is not None:
-            ready, names = open_snapshots(snapshots, source.backend, rows.columns)
-            rows = join_snapshots(rows, ready, names)
+        if opened is not None:
+            rows = join_snapshots(rows, opened)
         if group == "query":
             rows = unite_queries(rows, context, frequency=frequency)
         elif truth is not None:
@@ -289,6 +316,8 @@ def join_logs(
             **({"frequency": frequency} if group == "query" else {}), "engine": source.kind,
         }  # fmt: skip
         report = plan.report(table, settings, done)
+        if opened is not None:
+            report = note_snapshots(report, opened, table)
         apart = plan.heads.filter(~plan.heads.successful).drop("items", "entries", "successful")
         return ClickLog._of_join(source, table, apart.order_by([TIME, SEARCH_ID]), report, stack)
     except BaseException:
@@ -296,8 +325,17 @@ def join_logs(
         raise
 
 
-def _open(searches: Table, backend: Backend, memory: str | None, stack: ExitStack) -> OpenedTable:
-    source = open_log(searches, "searches", backend)
+def _refuse_unmapped(columns: Columns, opened: list[OpenedLog]) -> None:
+    """Refuse a name of theirs that none of the files has."""
+    used = {name for log in opened for name in log.mapped}
+    where = " or ".join(log.name for log in opened)
+    refuse_unused(columns, used, where, [name for log in opened for name in log.there])
+
+
+def _open(
+    searches: Table, backend: Backend, memory: str | None, stack: ExitStack, reading: LogReading
+) -> OpenedLog:
+    source = open_log(searches, "searches", backend, reading=reading)
     if source.own:
         stack.callback(source.backend.disconnect)
     if memory is not None:

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from placings.core import BadFile, BadInput, take_renamed
+from placings.core import BadFile, BadInput, option, take_renamed
 from placings.data import Backend, OpenedTable, Table, as_paths, open_source
-from placings.logs.json_lines import is_json_lines, read_json_lines
+from placings.logs.column_names import Columns
+from placings.logs.epochs import DAY, as_timestamps, choose_unit, describe_unit
+from placings.logs.json_lines import JsonNames, is_json_lines, read_json_lines
 
 ColumnKind: TypeAlias = Literal["id", "text", "number", "time", "flag"]
 
 SEARCH_ID, ITEM_ID, POSITION, LABEL = "search_id", "item_id", "position", "label"
 TIME, SESSION_ID, USER_ID, PROPENSITY = "time", "session_id", "user_id", "propensity"
 NEEDED = (SEARCH_ID, ITEM_ID, POSITION, LABEL)  # of a click log
+CLICKED = "clicked"  # what a flat table calls the label
 
 SEARCH: dict[str, ColumnKind] = {
     "search_id": "id", "session_id": "id", "time": "time", "query": "text", "focus_lat": "number",
@@ -44,7 +47,11 @@ SERVED: dict[str, ColumnKind] = {  # who asked, on what; which arm and model ans
     "no_history": "flag",
 }  # fmt: skip
 ROWS: dict[str, ColumnKind] = {**SEARCH, **ITEM, **SERVED, "kind": "text", **MADE}
-KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, "results"}
+RESULTS = "results"
+KNOWN = {*SEARCH, *ITEM, *ACTION, *TRUTH, RESULTS}
+# what `columns` may name: of the two files, and of a table with one row for each item shown
+NAMED = tuple(dict.fromkeys((*SEARCH, RESULTS, *ITEM, *ACTION, *SERVED, *FIELDS)))
+NAMED_IN_ROWS = tuple(dict.fromkeys((*SEARCH, *ITEM, *SERVED, *FIELDS, LABEL, CLICKED)))
 UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 WANTED = {
     "id": "text or whole numbers",
@@ -66,7 +73,8 @@ class Layout:
     `nested` says whether the list is in one column `results`; `fields` are the item's columns beyond
     `item_id`, `position` and `score`, `extras` the search's beyond those that are known; `missing` are
     known columns that the log has not. An object in an item is taken apart: of `{"price": {"amount": 3}}`
-    the field is "price.amount", and `paths` says where it lies.
+    the field is "price.amount", and `paths` says where it lies. With `plain`, the list holds ids alone, and
+    an item's position is its place in it.
     """
 
     nested: bool
@@ -74,6 +82,36 @@ class Layout:
     extras: tuple[str, ...]
     missing: tuple[str, ...]
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How a log is read: their names of our `columns`, the unit of times that are numbers, what is refused.
+
+    `time_unit` None tells seconds from milliseconds by their size. With `strict`, a last line of JSONL that
+    ends early is an error; without it, it is counted and passed over.
+    """
+
+    columns: Columns = field(default_factory=dict)
+    time_unit: str | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class OpenedLog(OpenedTable):
+    """An opened log, and what was found on the way.
+
+    `columns` are those of `LogReading`; `mapped` are the names of theirs that the log has, `there` all its
+    names. `times` says what numbers in the column `time` were taken for, "" where they were times already.
+    `cut` are the lines, as `path:line`, that ended early and were passed over.
+    """
+
+    columns: Columns = field(default_factory=dict)
+    mapped: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+    times: str = ""
+    cut: tuple[str, ...] = ()
 
 
 def check_searches(searches: Table, *, engine: Backend = None, backend: Backend = None) -> Layout:
@@ -108,16 +146,31 @@ def check_actions(actions: Table, *, engine: Backend = None, backend: Backend = 
 
 
 def open_log(
-    log: Any, what: str, backend: Backend = None, *, kinds: Mapping[str, ColumnKind] | None = None
-) -> OpenedTable:
+    log: Any,
+    what: str,
+    backend: Backend = None,
+    *,
+    kinds: Mapping[str, ColumnKind] | None = None,
+    reading: LogReading | None = None,
+) -> OpenedLog:
     """A log on a backend; JSONL is read into memory first, and every line of it checked.
 
-    `kinds` are those of the columns in a text file; without them, those of the two logs.
+    `kinds` are those of the columns in a text file; without them, those of the two logs. Columns of other
+    names get ours, and times that are numbers become timestamps, as `reading` says.
     """
+    reading = reading or LogReading()
     paths = as_paths(log)
+    cut: list[str] = []
     if paths is not None and any(is_json_lines(path) for path in paths):
         known = kinds or {**SEARCH, **ITEM, **FIELDS, **ACTION, **TRUTH}
-        table = read_json_lines(paths, known, {**ITEM, **FIELDS})
+        names = JsonNames.of(reading.columns)
+        table = read_json_lines(
+            paths,
+            {reading.columns.get(name, name): kind for name, kind in known.items()},
+            {reading.columns.get(name, name): kind for name, kind in {**ITEM, **FIELDS}.items()},
+            names=names,
+            cut=None if reading.strict else cut,
+        )
         opened = open_source(table, backend)
     elif isinstance(log, list) and log and all(isinstance(each, dict) for each in log):
         import pyarrow as pa
@@ -128,17 +181,91 @@ def open_log(
             raise BadInput(f"the {what} must hold one kind of value a column: {error}.") from error
     else:
         worded = [name for name, kind in (kinds or {}).items() if kind in ("id", "text")]
+        worded = [reading.columns.get(name, name) for name in worded]
         opened = open_source(log, backend, texts=worded)
     name = opened.name if paths is None else _name_paths(paths)
     shown = f"the {what}" if name in ("the table", "the Ibis table") else name
-    return OpenedTable(
-        unpack_objects(opened.table, shown),
-        opened.backend,
-        shown,
-        opened.recorded,
-        opened.typeless,
-        opened.own,
-    )
+    unpacked = unpack_objects(opened.table, shown)
+    renamed, mapped, there = _rename_columns(unpacked, reading.columns)
+    source = OpenedLog(
+        renamed, opened.backend, shown, opened.recorded, opened.typeless, opened.own,
+        columns=reading.columns, mapped=mapped, there=there, cut=tuple(cut),
+    )  # fmt: skip
+    return settle_times(source, reading.time_unit)
+
+
+def _rename_columns(table: Any, columns: Columns) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """The table under our names, the names of theirs that it has, and all its names.
+
+    Where the list is in one column, the item's names are looked for in there; `find_layout` takes them. A
+    column that has one of our names already gives way to the one that was named.
+    """
+    there = list(table.columns)
+    listed = columns.get(RESULTS, RESULTS)
+    inner: list[str] = []
+    if listed in there:
+        found = table[listed].type()
+        if found.is_array() and found.value_type.is_struct():
+            inner = [".".join(path) for path in _list_paths(found.value_type)]
+    outer = {
+        ours: theirs
+        for ours, theirs in columns.items()
+        if theirs in there and not (listed in there and (ours in ITEM or ours in FIELDS))
+    }
+    mapped = {*outer.values(), *(theirs for theirs in columns.values() if theirs in inner)}
+    gone = {*outer, *outer.values()}
+    kept = {name: table[name] for name in there if name not in gone}
+    renamed = table.select(**{ours: table[theirs] for ours, theirs in outer.items()}, **kept)
+    return renamed if outer else table, tuple(sorted(mapped)), (*there, *inner)
+
+
+def settle_times(source: OpenedLog, unit: str | None) -> OpenedLog:
+    """The log with timestamps where its `time` holds numbers or ISO text; other text is left to be refused.
+
+    Numbers are seconds, milliseconds and so on since 1970: `unit` says which, or else their size.
+    """
+    import ibis
+
+    if TIME not in source.table.columns:
+        return source
+    table, column = source.table, source.table[TIME]
+    found = column.type()
+    numbers = column
+    if found.is_string():
+        numbers = column.try_cast("float64")
+        days = (column.length() == DAY) & numbers.notnull()  # 20240501 is a day
+        told = source.ask(
+            table.aggregate(
+                known=column.count(), numbers=numbers.count(), days=days.ifelse(1, ibis.null("int8")).count()
+            )
+        ).iloc[0]
+        if not int(told["known"]):
+            return source
+        if int(told["numbers"]) < int(told["known"]) or int(told["days"]):
+            return _settle_texts(source, column)
+    elif not found.is_numeric() or found.is_boolean():
+        return source
+    numbers = numbers.cast("float64") if found.is_decimal() else numbers
+    if numbers.type().is_floating():
+        numbers = _drop_endless(numbers)
+    ends = source.ask(table.aggregate(low=numbers.min(), high=numbers.max())).iloc[0]
+    if ends["low"] is None or ends["low"] != ends["low"]:
+        return source
+    try:
+        chosen = choose_unit(float(ends["low"]), float(ends["high"]), unit)
+    except BadInput as error:
+        raise BadFile(source.name, error.marked) from None
+    timed = table.mutate(**{TIME: as_timestamps(numbers, chosen)}).select(*table.columns)
+    return replace(source, table=timed, times=describe_unit(chosen, float(ends["low"])))
+
+
+def _settle_texts(source: OpenedLog, column: Any) -> OpenedLog:
+    """ISO text as timestamps, if every value can be read."""
+    times = column.try_cast("timestamp('UTC', 6)").cast("timestamp(6)")  # offsets count
+    told = source.ask(source.table.aggregate(known=column.count(), read=times.count())).iloc[0]
+    if int(told["read"]) < int(told["known"]):
+        return source
+    return replace(source, table=source.table.mutate(**{TIME: times}).select(*source.table.columns))
 
 
 def unpack_objects(table: Any, name: str) -> Any:
@@ -166,9 +293,14 @@ def _list_paths(kinds: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str,
 def _follow(value: Any, path: tuple[str, ...]) -> Any:
     import ibis
 
+    found = _walk(value, path)
+    return found if _has_type(found.type()) else ibis.null("string")
+
+
+def _walk(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         value = value[name]
-    return value if _has_type(value.type()) else ibis.null("string")
+    return value
 
 
 def _has_type(kind: Any) -> bool:
@@ -183,11 +315,12 @@ def _has_type(kind: Any) -> bool:
 def find_layout(source: OpenedTable) -> Layout:
     """The layout of an opened log of searches, its columns checked."""
     table = source.table
-    nested = "results" in table.columns
+    nested = RESULTS in table.columns
     take_columns(source, SEARCH, need=("search_id", "time", "query"))
     paths: dict[str, tuple[str, ...]] = {}
+    plain = nested and _is_plain(table[RESULTS].type())
     if nested:
-        paths = _find_paths(source)
+        paths = {"item_id": ()} if plain else _find_paths(source)
         fields = list(paths)
         taken = [name for name in fields if name in SEARCH or name in MADE]
         if taken:
@@ -198,7 +331,10 @@ def find_layout(source: OpenedTable) -> Layout:
         if not fields:
             _refuse(source, "every list in 'results' is empty. Write an object for each item shown")
         if "item_id" not in fields:
-            _refuse(source, f"results have no field 'item_id'. They have: {', '.join(fields)}")
+            _refuse(
+                source,
+                f"results have no field 'item_id'. They have: {', '.join(fields)}. {_say_map('item_id')}",
+            )
         outer = [name for name in table.columns if name not in SEARCH and name != "results"]
         twice = [name for name in outer if name in fields]
         if twice:
@@ -212,7 +348,7 @@ def find_layout(source: OpenedTable) -> Layout:
             _refuse(
                 source,
                 "has neither a column 'results' (the list shown) nor 'item_id' (one row for each item). "
-                f"It has: {', '.join(table.columns)}",
+                f"It has: {', '.join(table.columns)}. {_say_map('results')}",
             )
         take_columns(source, ITEM, need=("item_id",))
         fields, extras = [name for name in table.columns if name not in SEARCH], ()
@@ -222,9 +358,13 @@ def find_layout(source: OpenedTable) -> Layout:
     rest = tuple(name for name in fields if name not in ITEM)
     missing = tuple(name for name in SEARCH if name not in table.columns)
     lacking = tuple(name for name in ("position", "score") if name not in fields)
-    return Layout(
-        nested, rest, extras, (*missing, *lacking), {name: paths.get(name, (name,)) for name in rest}
-    )
+    places = {name: paths.get(name, (name,)) for name in fields}
+    return Layout(nested, rest, extras, (*missing, *lacking), places, plain)
+
+
+def _is_plain(found: Any) -> bool:
+    """Whether a list holds ids instead of objects."""
+    return bool(found.is_array() and (found.value_type.is_string() or found.value_type.is_integer()))
 
 
 def take_columns(source: OpenedTable, kinds: dict[str, ColumnKind], need: tuple[str, ...]) -> dict[str, Any]:
@@ -239,7 +379,11 @@ def take_columns(source: OpenedTable, kinds: dict[str, ColumnKind], need: tuple[
         if name in table.columns:
             taken[name] = _as_kind(source, name, table[name], kind)
         elif name in need:
-            _refuse(source, f"has no column {name!r}{_say_part(name)}. It has: {', '.join(table.columns)}")
+            _refuse(
+                source,
+                f"has no column {name!r}{_say_part(name)}. It has: {', '.join(table.columns)}. "
+                f"{_say_map(name)}",
+            )
         else:
             taken[name] = ibis.null(TYPES[kind])
     return taken
@@ -254,7 +398,7 @@ def take_item(source: OpenedTable, item: Any, layout: Layout) -> dict[str, Any]:
         if name in layout.missing:
             taken[name] = ibis.null(TYPES[kind])
         else:
-            taken[name] = _as_kind(source, name, item[name], kind)
+            taken[name] = _as_kind(source, name, _walk(item, layout.paths.get(name, (name,))), kind)
     for name in layout.fields:
         taken[name] = _follow(item, layout.paths[name])
     return taken
@@ -334,18 +478,22 @@ def _find_paths(source: OpenedTable) -> dict[str, tuple[str, ...]]:
     if not (found.is_array() and found.value_type.is_struct()):
         _refuse(
             source,
-            "column 'results' must be a list of objects such as {item_id, position, score}. "
-            f"Got {found}. Write one object for each item shown",
+            "column 'results' must be a list of objects such as {item_id, position, score}, or of ids. "
+            f"Got {found}. Write one object, or one id, for each item shown",
         )
-    for name, kind in ITEM.items():
-        if name in found.value_type.names:
-            _as_field(source, name, found.value_type[name], kind)
     paths: dict[str, tuple[str, ...]] = {}
     for path in _list_paths(found.value_type):
         name = ".".join(path)
         if name in paths:
             _refuse(source, f"results have a field {name!r} twice: by itself and in an object. Rename one")
         paths[name] = path
+    columns = getattr(source, "columns", {})
+    mapped = {ours: theirs for ours, theirs in columns.items() if theirs in paths and ours not in SEARCH}
+    named = {ours: paths[theirs] for ours, theirs in mapped.items()}
+    paths = {name: path for name, path in paths.items() if name not in {*named, *mapped.values()}} | named
+    for name, kind in ITEM.items():
+        if name in paths:
+            _as_field(source, name, _walk(found.value_type, paths[name]), kind)
     return paths
 
 
@@ -413,6 +561,23 @@ def _say_part(name: str) -> str:
         "target_id": ", the item really meant",
     }
     return parts.get(name, "")
+
+
+class _Pair:
+    """A name of ours and one of theirs, as Python writes it and as the terminal does."""
+
+    def __init__(self, ours: str) -> None:
+        self.ours = ours
+
+    def __repr__(self) -> str:
+        return f"{{{self.ours!r}: …}}"
+
+    def __str__(self) -> str:
+        return f"{self.ours}=…"
+
+
+def _say_map(name: str) -> str:
+    return f"If yours has another name, say so: {option('columns', value=_Pair(name))}"
 
 
 def _name_paths(paths: list[str | PathLike[str]] | list[str]) -> str:

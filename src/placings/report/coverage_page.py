@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placings.core import format_number
-from placings.feco import ENTRIES, RUNBOOK, SHIFTED, Coverage, name_segment, say_time
+from placings.feco import ENTRIES, NOTABLE, RUNBOOK, SHIFTED, SPAN, Coverage, name_segment, say_time
 from placings.report.pages import write_page
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ FEW = 6  # features of the cold start, whose groups differ most
 MOVED = 12
 WIDEST = 24  # segments of the heat map
 SHOWN = 5  # reasons of a verdict at the top; the table has all
-SPAN = 7  # windows of "lately"
-NOTABLE = 0.03
 HEAT = (
     "Coverage of the last seven finished windows in each segment; below it the change "
     "against the seven before, from 3 points on."
@@ -63,7 +61,7 @@ def write_coverage_page(
     frame = found.to_pandas()
     timed = "window" in frame
     done = frame[find_finished(frame, watermark, found, None)] if timed else frame
-    order = _order_features(found.features, importances)
+    order = _order_features(done, found, importances)
     moved = rank_movers(done, windows=SPAN) if timed and len(done) else ()
     heat = _draw_heat(done, found.by, order, moved, timed) if found.by else None
     trends = trends_note = ""
@@ -143,24 +141,27 @@ def _draw_heat(
     frame: pd.DataFrame, by: Sequence[str], order: Sequence[str], moved: Sequence[Mover], timed: bool
 ) -> dict[str, Any]:
     """Features × segments, the darkest of both first, so that what is wrong is in the corner one looks at."""
+    from placings.feco import measure_darkness
+
+    dark = measure_darkness(frame, by)
+    lost = {(line[0], name_segment(dict(zip(by, line[1:], strict=True)))): dark[line] for line in dark}
     if timed:
         frame = frame[frame["window"].isin(np.sort(frame["window"].unique())[-SPAN:])]
     sums = frame.groupby(["feature", *by], sort=False, dropna=False)[["events", "covered"]].sum()
-    counts: dict[tuple[str, str], tuple[float, float]] = {}
+    shares: dict[tuple[str, str], float] = {}
     sizes: dict[str, float] = {}
     for key, row in sums.iterrows():
         values = key if isinstance(key, tuple) else (key,)
         name = name_segment(dict(zip(by, values[1:], strict=True)))
         sizes[name] = max(sizes.get(name, 0.0), float(row["events"]))
-        counts[str(values[0]), name] = float(row["covered"]), float(row["events"])
+        if row["events"]:
+            shares[str(values[0]), name] = float(row["covered"]) / float(row["events"])
     changes = {(mover.feature, name_segment(mover.segment)): mover.change for mover in moved if mover.is_sure}
-    shares = {key: covered / events for key, (covered, events) in counts.items() if events}
-    lost = _measure_darkness(counts, shares, changes)
-    features = sorted(
-        order, key=lambda name: -max((lost.get((name, one), 0.0) for one in sizes), default=0.0)
-    )
     segments = sorted(
         sizes, key=lambda one: (-max(lost.get((name, one), 0.0) for name in order), -sizes[one])
+    )
+    features = sorted(
+        order, key=lambda name: -max((lost.get((name, one), 0.0) for one in sizes), default=0.0)
     )
     rows = []
     for feature in features:
@@ -171,28 +172,6 @@ def _draw_heat(
             cells.append({"text": _percent(share), "change": told, **_colour(share)})
         rows.append({"feature": feature, "cells": cells})
     return {"segments": segments[:WIDEST], "rows": rows, "hidden": len(segments[WIDEST:])}
-
-
-def _measure_darkness(
-    counts: Mapping[tuple[str, str], tuple[float, float]],
-    shares: Mapping[tuple[str, str], float],
-    changes: Mapping[tuple[str, str], float],
-) -> dict[tuple[str, str], float]:
-    """How dark each feature and segment is: how far it fell, or lies below the feature as a whole.
-
-    Less than 3 points is nothing, so that segments which differ by chance keep their order. What is dark
-    everywhere is as dark as can be.
-    """
-    wholes: dict[str, tuple[float, float]] = {}
-    for (feature, _), (covered, events) in counts.items():
-        before = wholes.get(feature, (0.0, 0.0))
-        wholes[feature] = before[0] + covered, before[1] + events
-    found = {}
-    for (feature, name), share in shares.items():
-        covered, events = wholes[feature]
-        depth = max(covered / events - share, -changes.get((feature, name), 0.0)) if covered else 1.0
-        found[feature, name] = depth if depth >= NOTABLE else 0.0
-    return found
 
 
 def _note_heat(heat: dict[str, Any] | None, timed: bool) -> str:
@@ -401,10 +380,16 @@ def _list_contents(drawn: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(place, text) for place, text, there in parts if there]
 
 
-def _order_features(features: Sequence[str], importances: Mapping[str, float] | None) -> list[str]:
+def _order_features(
+    frame: pd.DataFrame, found: Coverage, importances: Mapping[str, float] | None
+) -> list[str]:
+    """The dark features first; the others by importance, where it is known, or the least covered first."""
+    from placings.feco import order_features
+
+    ordered, dark = order_features(frame, found.by, found.features)
     if importances is None:
-        return list(features)
-    return sorted(features, key=lambda name: -importances.get(name, 0.0))
+        return ordered
+    return sorted(ordered, key=lambda name: (-dark.get(name, 0.0), -importances.get(name, 0.0)))
 
 
 def multiply_window(window: str, times: int) -> str:

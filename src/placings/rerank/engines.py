@@ -163,7 +163,8 @@ class HitsFile:
 
     One object a line: `query`, and `hits`, a list of objects with `item_id` (or `id`) and whatever fields the
     engine gives, best first; `score` and `rank` (or `position`) where they are known. A query that the file
-    does not hold finds nothing. Texts are compared without case and outer blanks; the last line of a query
+    does not hold finds nothing. The searches of a log are such a file: their lists are called `results`, and
+    may hold plain ids. Texts are compared without case and outer blanks; the last line of a query
     counts. A line of another shape is refused. A hit with an infinite score, off the globe or with the id of
     another one of its line is left out, with a warning.
     """
@@ -210,12 +211,16 @@ class HitsFile:
             told = parse_json(text)
         except ValueError as error:
             self._refuse(line, f"is not JSON: {error}")
-        query, hits = (told.get("query"), told.get("hits")) if isinstance(told, Mapping) else (None, None)
+        query, hits = (None, None)
+        if isinstance(told, Mapping):
+            query, hits = told.get("query"), told.get("hits", told.get("results"))
         if not isinstance(query, str) or not isinstance(hits, list):
             self._refuse(line, 'must be an object with "query", a text, and "hits", a list')
         return query, hits
 
     def _read_hit(self, line: int, place: int, told: Any) -> Hit:
+        if isinstance(told, str):
+            told = {"item_id": told}
         if not isinstance(told, Mapping):
             self._refuse(line, f"hit {place} must be an object")
         fields = dict(told)

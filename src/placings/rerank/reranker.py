@@ -474,6 +474,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         if self.own_clicks_ is not None:
             who = self.own_clicks_.name_people(rows)
             data = data.replace(segments={**data.segments, PERSON: who})
+        data = _add_slices(data, rows, settings.get("slices"))
         return compare(scores, data, metrics, **{"baseline": ENGINE, "min_items": 2, **settings})
 
     def forget(self, user: Any) -> bool:
@@ -840,6 +841,17 @@ def _ask_sample(reranker: Reranker, path: Path, told: Any) -> None:
 
 def _as_log(log: ClickLog | pd.DataFrame) -> ClickLog:
     return log if isinstance(log, ClickLog) else ClickLog(log)
+
+
+def _add_slices(data: RankingData, rows: pd.DataFrame, slices: Any) -> RankingData:
+    """The data with the columns of the log that slices are asked by as segments."""
+    asked = [slices] if isinstance(slices, str) else slices if isinstance(slices, list | tuple) else []
+    more = {
+        name: np.array(["unknown" if value != value or value is None else str(value) for value in rows[name]])
+        for name in asked
+        if isinstance(name, str) and name in rows and name not in data.segments
+    }
+    return data.replace(segments={**data.segments, **more}) if more else data
 
 
 def _group_searches(rows: pd.DataFrame) -> Ints:

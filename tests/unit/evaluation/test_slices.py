@@ -126,3 +126,24 @@ def test_a_long_list_of_slices_is_cut_in_print_only() -> None:
     result = evaluate(data.y, data, "mrr", slices="name", bootstrap=0)
     assert "40 of 60 rows are shown" in result.slice_table()
     assert len(result.to_dict()["slices"]) == 60
+
+
+def test_frequency_parts_queries_into_head_torso_and_tail() -> None:
+    texts = ["lamp"] * 6 + ["rug", "Rug ", "RUG"] + ["sofa"] * 3 + list("abcdef")
+    data = RankingData.from_arrays(
+        np.zeros((18, 1)), np.ones(18), np.arange(18), segments={"query": np.array(texts)}
+    )
+    found = {group.value: int(group.chosen.sum()) for group in find_groups("frequency", [data])}
+    assert found == {
+        "head (asked 6 times)": 6, "torso (asked 3 times)": 6, "tail (asked once)": 6
+    }  # fmt: skip
+    halves = [data[:9], data[9:]]  # counted over all folds together
+    assert {group.value: int(group.chosen.sum()) for group in find_groups("frequency", halves)} == found
+    alone = RankingData.from_arrays(np.zeros((2, 1)), [1, 1], [1, 2], segments={"query": ["x", "y"]})
+    assert [group.value for group in find_groups("frequency", [alone])] == ["tail (asked once)"]
+
+
+def test_frequency_needs_what_was_asked() -> None:
+    data = RankingData.from_arrays(np.zeros((2, 1)), [1, 1], [1, 2], segments={"device": ["x", "y"]})
+    with pytest.raises(BadInput, match="without a segment 'query' .segments: device"):
+        find_groups("frequency", [data])

@@ -109,7 +109,7 @@ def test_a_column_that_is_needed_is_named_with_what_makes_it(where: str, missing
         ("item_id", True, "text or whole numbers", "true or false, such as", "astype"),
         ("position", "first", "numbers", "text, such as 'first'", "to_numeric"),
         ("label", "yes", "numbers", "text, such as 'yes'", "to_numeric"),
-        ("time", 1_714_550_400, "timestamps", "whole numbers, such as", "to_datetime"),
+        ("time", 12_345, "times", "12345, which is no time of 1973 to 2286", "time_unit"),
         ("time", "yesterday", "timestamps", "text, such as 'yesterday'", "to_datetime"),
         ("query", 3, "text", "whole numbers, such as 3", "Write it as text"),
         ("device", 3.5, "text", "numbers, such as 3.5", "Write it as text"),

@@ -95,5 +95,5 @@ def test_a_column_that_is_there_already_or_no_feature_is_refused() -> None:
         join_logs(SEARCHES, ACTIONS, snapshots={"item_id": ["a"], "time": [at(0)], "score": [1.0]})
     with pytest.raises(BadFile, match="has no column beside item_id and time"):
         join_logs(SEARCHES, ACTIONS, snapshots={"item_id": ["a"], "time": [at(0)]})
-    with pytest.raises(BadFile, match="the snapshots: has no column 'time'"):
-        join_logs(SEARCHES, ACTIONS, snapshots={"item_id": ["a"], "stock": [1.0]})
+    with pytest.raises(BadFile, match="the snapshots: has no column 'item_id'"):
+        join_logs(SEARCHES, ACTIONS, snapshots={"sku": ["a"], "time": [at(0)], "stock": [1.0]})

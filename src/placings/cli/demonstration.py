@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
 
 from placings.cli.printing import print_text
+
+WIDTH = 100  # of a sentence's lines
 
 
 def demo(
@@ -43,7 +46,7 @@ def demo(
         result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
     print_text("\n6. In short (SIMULATED: it shows how the tool works, not what you will gain)")
     for line in (*list_verdict(result)[:1], *say_winners(result), *say_dark(result["coverage"])):
-        print_text(f"   {line}")
+        print_text(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
     print_text("\n7. What to look at, and what to run next")
     try:
         _write_pages(out, result)

@@ -291,8 +291,9 @@ def _plot_days(axes: Any, part: Mapping[str, Any]) -> None:
     for place, (name, points) in enumerate(lines.items()):
         days, shares = zip(*sorted(points), strict=True)
         colour = PLATFORM_COLOURS[place % len(PLATFORM_COLOURS)]
-        # the one that falls lies over those that stay
-        axes.plot(days, shares, color=colour, linewidth=2.0, label=escape_label(name), zorder=3 - place)
+        # lines that stay lie on each other: dots let the one below be seen
+        dots = "-" if place < 2 else (0, (1, 2))
+        axes.plot(days, shares, color=colour, linewidth=2.4, linestyle=dots, label=escape_label(name))
     axes.set_ylim(-4, 104)
     axes.set_ylabel(escape_label(f"searches with {part['feature']}, %"), fontsize=8)
     locator = AutoDateLocator(maxticks=6)

@@ -40,7 +40,7 @@ def lay_dark_feature(part: Mapping[str, Any], result: Mapping[str, Any], simulat
     ]  # fmt: skip
     text = (
         f"{part['feature']} was taken away on {part['where']}, as when a source stops sending. "
-        f"{' '.join(say_dark(part))}"
+        f"{' '.join(line if line.endswith('.') else f'{line}.' for line in say_dark(part))}"
     )
     tables = [
         lay_table(
@@ -61,7 +61,7 @@ def lay_dark_feature(part: Mapping[str, Any], result: Mapping[str, Any], simulat
 
 
 def say_dark(part: Mapping[str, Any]) -> list[str]:
-    """The alert that a lost feature raised, what the loss costs, and what the next loss would cost.
+    """The alert that a lost feature raised, what to do about it, and what the loss costs.
 
     >>> row = {"drop": 1.0, "mrr": 0.7, "lost": 0.02, "low": 0.01, "high": 0.03, "p": 0.001}
     >>> for sentence in say_dark({"feature": "weight", "told": "how popular a place is", "cost": [row]}):
@@ -70,11 +70,9 @@ def say_dark(part: Mapping[str, Any]) -> list[str]:
     Cost: without weight (how popular a place is) MRR 0.7000 falls by 0.0200 [0.0100, 0.0300].
     """
     alert = part.get("alert")
-    lines = [
-        "No alert: too few searches a day to judge by."
-        if not alert
-        else f"ALERT ({alert['severity']}): {alert['headline']}. What to do: {alert['runbook']}"
-    ]
+    lines = ["No alert: too few searches a day to judge by."]
+    if alert:
+        lines = [f"ALERT, {alert['severity']}: {alert['headline']}.", f"What to do: {alert['runbook']}"]
     whole = max(part["cost"], key=lambda row: float(row["drop"]))
     told = f" ({part['told']})" if part.get("told") else ""
     ends = format_interval(whole["low"], whole["high"])
@@ -93,11 +91,13 @@ def say_dark(part: Mapping[str, Any]) -> list[str]:
 
 
 KIND_WORDS = {
-    "kind prefix": "the beginning of a name", "kind full": "a whole name", "kind typo": "a typo",
-    "kind detail": "a name with its town", "match prefix": "text that begins a name",
-    "match full name": "text that is a whole name", "match words": "text of a name's words",
-    "match other": "text that is in no name", "location hidden": "no location shared",
-    "location shared": "location shared",
+    "kind prefix": "typed: the beginning of a name", "kind full": "typed: a whole name",
+    "kind typo": "typed: a name with a typo", "kind detail": "typed: a name and its town",
+    "match prefix": "text begins a name in the list", "match full name": "text is a name in the list",
+    "match words": "text is words of a name in the list", "match other": "text is no name in the list",
+    "location hidden": "no location shared", "location shared": "location shared",
+    "target origin": "start of a trip", "target destination": "end of a trip",
+    "target unknown": "start or end unknown",
 }  # fmt: skip
 
 
@@ -584,7 +584,7 @@ def _show_slices(
     slices: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool
 ) -> dict[str, Any]:
     drawn = list(slices)[:SHOWN]
-    names = [say_slice(row) for row in drawn]
+    names = [say_kind(row) for row in drawn]
     losing = [bool(row.get("loses")) for row in drawn]
     means, lows, highs = (
         np.array([take_number(row, name) for row in drawn]) for name in ("difference", "low", "high")

@@ -25,7 +25,6 @@ from placings.core import (
 )
 from placings.logs import PAST, ClickLog, add_past_clicks, find_offsets
 from placings.rankers import MeanRanker
-from placings.report import say_dark, say_winners
 from placings.rerank import Reranker, describe_searches, list_members
 from placings.studies.places import (
     DEFAULT,
@@ -106,8 +105,6 @@ def run_demo(
     result, served = judge_rankers(store, out / MODEL)
     result["shortened"] = told
     say(tell_models(result))
-    for line in say_winners(result):
-        say(f"   {line}")
     say("\n5. A number goes dark. Which one, and what does it cost?")
     result["coverage"] = show_dark(store, served, frame, out, say)
     write_text(out / "demo.json", write_json(plain_value(result)) + "\n")
@@ -272,9 +269,24 @@ def show_dark(
         "alert": alert, "daily": found, "tried": tried,
         "cost": [_lose(store, served, tested, name, drop) for drop in (0.25, 0.5, 1.0)],
     }  # fmt: skip
-    for line in say_dark(part):
-        say(f"   {line}")
+    say(
+        f"   Taken away on {DARK_PLATFORM} for {DARK_DAYS} days: {name}, {SOURCES[name][1]}. Its loss\n"
+        f"   costs most on validation searches. The log without it: {out / EVENTS}\n"
+    )
+    say(tell_tried(tried))
     return part
+
+
+def tell_tried(tried: list[dict[str, Any]]) -> str:
+    """A row a number: what MRR loses without it on validation searches."""
+    rows = tuple(
+        (
+            Cell(f"{row['source']}: {row['told']}"), Cell(format_difference(-row["lost"])),
+            Cell(format_interval(-row["high"], -row["low"], signed=True)),
+        )
+        for row in tried
+    )  # fmt: skip
+    return render_grid(Grid(("SIMULATED: without", "change of MRR", "95 % interval"), rows))
 
 
 def _list_validation(store: StudyCells) -> pd.DataFrame:

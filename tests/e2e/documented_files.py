@@ -44,6 +44,18 @@ def make_files(folder: Path) -> None:
     write_imports(folder)
     write_served(folder / "serve-data")
     write_swapped(folder / "served_rows.parquet")
+    write_demo(folder / "out/demo")
+
+
+def write_demo(folder: Path) -> None:
+    """The log that `make demo` leaves for the one on call: past_clicks is dark on android for a week."""
+    folder.mkdir(parents=True)
+    numbers = np.arange(30 * 60)
+    days, platforms = numbers // 60, np.array(["android", "ios", "web"])[numbers % 3]
+    past = np.where((days >= 23) & (platforms == "android"), np.nan, 1.0)
+    when = pd.Timestamp("2024-06-01") + pd.to_timedelta(24 * days + numbers % 24, unit="h")
+    columns = {"search_id": numbers, "time": when, "platform": platforms, "past_clicks": past, "score": 1.0}
+    pd.DataFrame(columns).to_parquet(folder / "events.parquet", index=False)
 
 
 def write_served(folder: Path) -> None:

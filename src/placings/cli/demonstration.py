@@ -1,13 +1,16 @@
-"""`placings demo`: places, a simulated log, coverage, four rankers, a saved model and a page to open."""
+"""`placings demo`: places, a simulated log, four rankers, an alert, a saved model and a page to open."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from textwrap import fill
+from typing import Annotated, Any
 
 import typer
 
 from placings.cli.printing import print_text
+
+WIDTH = 100  # of a sentence's lines
 
 
 def demo(
@@ -21,9 +24,9 @@ def demo(
 ) -> None:
     """Index real places, simulate a search log, and learn to rank what the engine finds.
 
-    The log is joined to query groups; engine, linear, LightGBM and neural rankers are judged on held-out
-    time, the default re-ranker on every slice; one feature goes dark, and what that costs is told. A page
-    and the trained re-ranker stay in --out.
+    The log is joined; engine, linear, LightGBM and neural rankers are judged on held-out time, the default
+    re-ranker on every slice; one number goes dark, which raises an alert, and what that costs is told. Two
+    pages, a picture and the trained re-ranker stay in --out. Training is shortened, and the demo says how.
 
     \b
     Examples:
@@ -34,25 +37,42 @@ def demo(
     from placings.cli.checks import check_folder, check_inputs
     from placings.cli.printing import say_when_stopped
     from placings.core import MissingExtra
+    from placings.report import list_verdict, say_dark, say_winners
     from placings.studies import MODEL, run_demo
 
     check_folder(out)
     check_inputs(places)
     with say_when_stopped("the demo keeps nothing to go on from; the same command starts anew."):
         result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
-    print_text("\n6. What to look at, and what to run next")
+    print_text("\n6. In short (SIMULATED: it shows how the tool works, not what you will gain)")
+    for line in (*list_verdict(result)[:1], *say_winners(result), *say_dark(result["coverage"])):
+        print_text(fill(line, WIDTH, initial_indent="   ", subsequent_indent="     "))
+    print_text("\n7. What to look at, and what to run next")
     try:
-        from placings.logs import ClickLog
-        from placings.report import write_places_page
-
-        page = write_places_page(out / "index.html", result, title="placings: the demo", brief=True)
-        with ClickLog.read(out / "rows.parquet") as log:
-            log_page = log.explore(out / "log.html", source="")
-        print_text(f"   open {page}   the rankers, slice by slice\n   open {log_page}   the log")
+        _write_pages(out, result)
     except MissingExtra as error:
         print_text(f"   the pages were left out: {error}")
     print_text(
         f"   placings places search {out / 'places.db'} karls --model {out / MODEL}\n"
+        f"   placings serve --model {out / MODEL} --engine sqlite:{out / 'places.db'}\n"
         f"   placings places study {out / 'rows.parquet'} --quick --out {out / 'study'}\n"
         "   placings log join --help   your own logs"
     )
+
+
+def _write_pages(out: Path, result: dict[str, Any]) -> None:
+    import os
+
+    from placings.logs import ClickLog
+    from placings.report import say_kind, write_demo_picture, write_places_page
+
+    words = Path("docs/glossary.md")  # in a clone, where `make demo` runs
+    more = os.path.relpath(words, out) if words.is_file() else ""
+    page = write_places_page(
+        out / "index.html", result, title="placings: the demo", brief=True, glossary=more
+    )
+    picture = write_demo_picture(out / "demo.png", result, [say_kind(row) for row in result["slices"]])
+    with ClickLog.read(out / "rows.parquet") as log:
+        log_page = log.explore(out / "log.html", source="")
+    print_text(f"   open {page}   the rankers, and the number that went dark")
+    print_text(f"   open {log_page}   the log\n   open {picture}   the picture of the README")

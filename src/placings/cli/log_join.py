@@ -83,10 +83,10 @@ def join_files(
         typer.Option(help="Of a simulated log: the item meant (search_id, target_id, kind)."),
     ] = None,
     window: Annotated[
-        str, typer.Option(help="So long after its search an action counts.", rich_help_panel=LENGTHS)
+        str, typer.Option(help="An action counts up to this long after its search.", rich_help_panel=LENGTHS)
     ] = "1h",
     slack: Annotated[
-        str, typer.Option(help="So long before it, too: clocks differ.", rich_help_panel=LENGTHS)
+        str, typer.Option(help="And up to this long before it, as clocks differ.", rich_help_panel=LENGTHS)
     ] = "5s",
     gap: Annotated[
         str, typer.Option(help="So long apart two searches are still one chain.", rich_help_panel=CHAINS)

@@ -61,7 +61,7 @@ def simulate_places(
 ) -> None:
     """Simulate people who search for places; every list really comes from the index.
 
-    Writes searches, actions and truth (the place really meant by each search) into OUT. What is made
+    Writes searches, actions and truth (the place that each search was for) into OUT. What is made
     of it is SIMULATED and should say so.
 
     \b

@@ -369,16 +369,18 @@ def say_rule(counts: Mapping[str, int], values: Mapping[str, Floats], empty: str
         fate = "is left out" if nothing == 1 else "are left out"
     else:
         fate = ("counts" if nothing == 1 else "count") + (" as 1" if empty == "one" and not only else " as 0")
-    if only:
-        parts = [f"{nothing or 'none'} without a click {fate}"]
-    else:
-        parts = [f'{nothing or "none"} with nothing relevant {fate} (empty="{empty}")']
-    if short or min_items != 1:
-        verb = "is" if short == 1 else "are"
+    parts = []  # a rule that no query met is not told
+    if nothing:
         parts.append(
-            f"{short or 'none'} with fewer than {min_items} items {verb} left out (min_items={min_items})"
+            f"{nothing} without a click {fate}"
+            if only
+            else f'{nothing} with nothing relevant {fate} (empty="{empty}")'
         )
-    text = f"Means over {counts['scored']:,} of {counts['queries']:,} queries; {'; '.join(parts)}."
+    if short:
+        verb = "is" if short == 1 else "are"
+        parts.append(f"{short} with fewer than {min_items} items {verb} left out (min_items={min_items})")
+    over = f"Means over {counts['scored']:,} of {counts['queries']:,} queries"
+    text = f"{'; '.join([over, *parts])}."
     for name, each in values.items():
         scored = int((~np.isnan(each)).sum())
         if scored == 0:

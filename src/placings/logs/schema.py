@@ -558,7 +558,7 @@ def _say_part(name: str) -> str:
         "query": ", what was typed",
         "item_id": ", which item it was",
         "action": ", such as click, cart or purchase",
-        "target_id": ", the item really meant",
+        "target_id": ", the item that was looked for",
     }
     return parts.get(name, "")
 

@@ -16,12 +16,16 @@ from .mixture_figures import gather_shares as gather_shares
 from .mixture_figures import measure_effects as measure_effects
 from .pages import render_result_page as render_result_page
 from .pages import write_result_page as write_result_page
+from .places_figures import write_demo_picture as write_demo_picture
 from .places_page import list_verdict as list_verdict
+from .places_page import say_dark as say_dark
 from .places_page import say_history as say_history
+from .places_page import say_kind as say_kind
 from .places_page import say_same as say_same
 from .places_page import say_served as say_served
 from .places_page import say_sessions as say_sessions
 from .places_page import say_steps as say_steps
+from .places_page import say_winners as say_winners
 from .places_page import write_places_page as write_places_page
 from .power_figures import write_power as write_power
 from .propensity_figures import write_propensity_figure as write_propensity_figure

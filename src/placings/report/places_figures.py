@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from placings.report.figures import (
     put_legend,
     start_figure,
     start_panels,
+    write_figure,
 )
 from placings.report.log_figures import HIT, mark_ranks
 
@@ -267,3 +269,57 @@ def _pool_ranks(values: Mapping[str, Sequence[float]], deepest: int) -> dict[int
 
 def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+PLATFORM_COLOURS = (HIT, BAR, "#7d9a4f", "#8c6bb1", INK)
+
+
+def draw_dark_days(part: Mapping[str, Any]) -> str:
+    """The coverage of a feature that went dark, day by day, a line a platform; SVG."""
+    figure, axes = start_figure(7.6, 2.2)
+    _plot_days(axes, part)
+    return finish_figure(figure)
+
+
+def _plot_days(axes: Any, part: Mapping[str, Any]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    lines: dict[str, list[tuple[Any, float]]] = {}
+    for row in part["daily"]:
+        when = np.datetime64(str(row["window"])[:10]).astype("datetime64[ms]").astype(object)
+        lines.setdefault(str(row["platform"]), []).append((when, 100.0 * take_number(row, "coverage")))
+    for place, (name, points) in enumerate(lines.items()):
+        days, shares = zip(*sorted(points), strict=True)
+        colour = PLATFORM_COLOURS[place % len(PLATFORM_COLOURS)]
+        # lines that stay lie on each other: dots let the one below be seen
+        dots = "-" if place < 2 else (0, (1, 2))
+        axes.plot(days, shares, color=colour, linewidth=2.4, linestyle=dots, label=escape_label(name))
+    axes.set_ylim(-4, 104)
+    axes.set_ylabel(escape_label(f"searches with {part['feature']}, %"), fontsize=8)
+    locator = AutoDateLocator(maxticks=6)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    put_legend(axes)
+
+
+def write_demo_picture(path: str | Path, result: Mapping[str, Any], names: Sequence[str]) -> Path:
+    """The demo in one picture: what each kind of searches gains, and the feature that went dark.
+
+    `names` are those of the result's slices, in their order. `.png` or `.svg`. Needs the extra `report`.
+    """
+    rows = list(result["slices"])
+    figure, (left, right) = start_panels(1, 2, 5.0, 3.7, width_ratios=(1.25, 1.0))
+    for place, row in enumerate(rows):
+        ends = [take_number(row, key) for key in ("difference", "low", "high")]
+        colour = HIT if row.get("loses") else BAR if ends[1] > 0 else "#8795a1"
+        left.plot(ends[1:], [place, place], color=colour, linewidth=2.2, alpha=0.45)
+        left.plot(ends[:1], [place], "o", color=colour, markersize=5)
+    left.axvline(0.0, color=INK, linewidth=0.8, linestyle="--", zorder=0)
+    left.set_yticks(range(len(rows)), [escape_label(name) for name in names])
+    left.set_title("Who wins, who loses", loc="left", fontsize=10, fontweight="bold")
+    left.set_xlabel("MRR gained over the engine, 95 % intervals; grey: not shown, red: loses", fontsize=8)
+    _plot_days(right, result["coverage"])
+    right.legend(fontsize=8, frameon=False, loc="center left")
+    right.set_title(f"{result['coverage']['feature']} goes dark", loc="left", fontsize=10, fontweight="bold")
+    figure.suptitle("SIMULATED: placings demo", x=0.995, ha="right", fontsize=7, color="#8a4b08")
+    return write_figure(figure, path)

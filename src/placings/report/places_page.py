@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,19 +18,12 @@ from placings.report.places_figures import take_number
 
 
 def lay_dark_feature(part: Mapping[str, Any], result: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
-    """What a panel holds: a sentence, the coverage of each segment, and the cost of three drops.
+    """What a panel holds: the alert and the loss in sentences, coverage day by day, and the cost in tables.
 
-    `part`, one of `result`, has `feature`, `where`, `shares` (coverage records) and `cost` (drop, mrr, lost,
-    low, high, p).
+    `part`, one of `result`, has `feature`, `told` (what it is), `where`, `alert` (an incident, or None),
+    `daily` (platform, window, coverage), `tried` (source, told, lost, low, high on validation searches) and
+    `cost` (drop, mrr, lost, low, high, p on test searches).
     """
-    shares = [
-        [
-            *(str(row[name]) for name in row if name not in KNOWN),
-            f"{row['coverage']:.1%}", f"[{row['low']:.1%}, {row['high']:.1%}]", f"{row['events']:,}",
-        ]
-        for row in part["shares"]
-    ]  # fmt: skip
-    segments = [name for name in part["shares"][0] if name not in KNOWN] if part["shares"] else []
     costs = [
         [
             f"{row['drop']:.0%}", format_mean(row["mrr"]), format_difference(-row["lost"]),
@@ -37,25 +31,124 @@ def lay_dark_feature(part: Mapping[str, Any], result: Mapping[str, Any], simulat
         ]
         for row in part["cost"]
     ]  # fmt: skip
+    tried = [
+        [
+            f"{row['source']}: {row['told']}", format_difference(-row["lost"]),
+            format_interval(-row["high"], -row["low"], signed=True),
+        ]
+        for row in part.get("tried") or ()
+    ]  # fmt: skip
     text = (
-        f"The feature {part['feature']} was taken away on {part['where']}, as when a source stops sending. "
-        "Below: in which share of the searches it has a value, and what the re-ranker loses on the true "
-        "target when it is missing in a share of all searches."
+        f"{part['feature']} was taken away on {part['where']}, as when a source stops sending. "
+        f"{' '.join(line if line.endswith('.') else f'{line}.' for line in say_dark(part))}"
     )
-    header = (*segments, "covered", "95 % interval", "searches")
-    return {
-        "text": text,
-        "tables": (
-            lay_table(header, shares, left=max(1, len(segments)), simulated=simulated),
-            lay_table(
-                ("searches without it", "MRR with it", "change", "95 % interval", "p"), costs,
-                simulated=simulated,
-            ),
-        ),
-    }  # fmt: skip
+    tables = [
+        lay_table(
+            ("searches without it", "MRR with it", "change", "95 % interval", "p"), costs,
+            notes=("MRR on the place that was meant, over test searches.",), simulated=simulated,
+        )
+    ]  # fmt: skip
+    if tried:
+        note = "How the number was chosen: what each loss costs on validation searches."
+        header = ("lost in all searches", "change of MRR", "95 % interval")
+        tables.append(lay_table(header, tried, notes=(note,), simulated=simulated))
+    drawn = (
+        ((figures.draw_dark_days(part), "The share of the searches that have it, day by day."),)
+        if part.get("daily")
+        else ()
+    )
+    return {"text": text, "figures": drawn, "tables": tuple(tables)}
 
 
-KNOWN = ("feature", "coverage", "low", "high", "events", "covered")
+def say_dark(part: Mapping[str, Any]) -> list[str]:
+    """The alert that a lost feature raised, what to do about it, and what the loss costs.
+
+    >>> row = {"drop": 1.0, "mrr": 0.7, "lost": 0.02, "low": 0.01, "high": 0.03, "p": 0.001}
+    >>> for sentence in say_dark({"feature": "weight", "told": "how popular a place is", "cost": [row]}):
+    ...     print(sentence)
+    No alert: too few searches a day to judge by.
+    Cost: without weight (how popular a place is) MRR 0.7000 falls by 0.0200 [0.0100, 0.0300].
+    """
+    alert = part.get("alert")
+    lines = ["No alert: too few searches a day to judge by."]
+    if alert:
+        lines = [f"ALERT, {alert['severity']}: {alert['headline']}.", f"What to do: {alert['runbook']}"]
+    whole = max(part["cost"], key=lambda row: float(row["drop"]))
+    told = f" ({part['told']})" if part.get("told") else ""
+    ends = format_interval(whole["low"], whole["high"])
+    if whole["low"] > 0:
+        lines.append(
+            f"Cost: without {part['feature']}{told} MRR {format_mean(whole['mrr'])} falls by "
+            f"{format_mean(whole['lost'])} {ends}."
+        )
+    else:
+        lines.append(
+            f"Cost: none is shown. Without {part['feature']}{told} MRR {format_mean(whole['mrr'])} changes "
+            f"by {format_difference(-whole['lost'])} "
+            f"{format_interval(-whole['high'], -whole['low'], signed=True)}."
+        )
+    return lines
+
+
+KIND_WORDS = {
+    "kind prefix": "typed: the beginning of a name", "kind full": "typed: a whole name",
+    "kind typo": "typed: a name with a typo", "kind detail": "typed: a name and its town",
+    "match prefix": "text begins a name in the list", "match full name": "text is a name in the list",
+    "match words": "text is words of a name in the list", "match other": "text is no name in the list",
+    "location hidden": "no location shared", "location shared": "location shared",
+    "target origin": "start of a trip", "target destination": "end of a trip",
+    "target unknown": "start or end unknown",
+}  # fmt: skip
+
+
+def say_kind(row: Mapping[str, Any]) -> str:
+    """A slice in words that need no explanation.
+
+    >>> say_kind({"slice": "length", "value": "[3, 10]"}), say_kind({"slice": "platform", "value": "web"})
+    ('3 to 10 letters', 'platform web')
+    """
+    name = say_slice(row)
+    if row.get("slice") == "length":
+        ends = str(row.get("value", "")).strip("[]").split(", ")
+        return f"{' to '.join(ends)} letters"
+    return KIND_WORDS.get(name, name)
+
+
+def say_winners(result: Mapping[str, Any], most: int = 3) -> list[str]:
+    """Which kinds of searches gain most, and which lose, one line each.
+
+    >>> row = {"slice": "platform", "difference": 0.02, "low": 0.01, "high": 0.03, "loses": False}
+    >>> for line in say_winners({"slices": [{**row, "value": "web"}]}):
+    ...     print(line)
+    Who wins most: platform web +0.0200.
+    Who loses: none of 1 kind of searches. The least: platform web +0.0200 [+0.0100, +0.0300].
+    """
+    slices = list(result.get("slices") or ())
+    if not slices:
+        return []
+    winners = [row for row in reversed(slices) if take_number(row, "low") > 0][:most]
+    losers = [row for row in slices if row.get("loses")]
+
+    def name(row: Mapping[str, Any]) -> str:
+        return f"{say_kind(row)} {format_difference(take_number(row, 'difference'))}"
+
+    lines = [f"Who wins most: {', '.join(map(name, winners)) or 'no kind of searches, for certain'}."]
+    if losers:
+        more = f" and {len(losers) - MOST_NAMED} more" if len(losers) > MOST_NAMED else ""
+        told = ", ".join(map(name, losers[:MOST_NAMED]))
+        lines.append(f"Who loses: {told}{more}, of {len(slices)} kinds of searches.")
+    else:
+        least = slices[0]
+        ends = format_interval(take_number(least, "low"), take_number(least, "high"), signed=True)
+        many = f"{len(slices)} kind{'' if len(slices) == 1 else 's'}"
+        lines.append(f"Who loses: none of {many} of searches. The least: {name(least)} {ends}.")
+    clicks = [say_kind(row) for row in slices if row.get("loses_clicks")]
+    if clicks and knows_truth(result):
+        lines.append(
+            f"By clicks, which favour the engine, {len(clicks)} would seem to lose: {', '.join(clicks)}."
+        )
+    return lines
+
 
 DEFAULT = "default re-ranker"
 PRESET_STEPS = 15_000  # of the thesis' networks
@@ -366,21 +459,28 @@ def write_places_page(
     *,
     title: str = "Learning to rank places",
     brief: bool = False,
+    glossary: str = "",
 ) -> Path:
     """Write the result of the places study as one page; no script, nothing fetched from elsewhere.
 
     `result` is the plain dictionary of the study, as its JSON has it: simulated, settings, models, ranks,
     tuned, variants, importances, types, curves, no_location, bands, lengths_by_rank, slices, depth, oracle,
     left_to_engine, unsuccessful, why. A part that is missing or empty is a sentence on the page; with
-    `brief` it is left out. With `simulated` true every heading and table says so. Needs the extra `report`.
+    `brief`, the demo's page, it is left out, and words are explained; `glossary` is then the address of more.
+    With `simulated` true every heading and table says so. Needs the extra `report`.
     """
     if not isinstance(result, Mapping):
         raise BadInput(f"result must be the study's dictionary. Got {type(result).__name__}.")
-    made = bool(result.get("simulated"))
+    made, dark = bool(result.get("simulated")), result.get(DEMO)
     panels = [
-        _fill(result, made, *row) for row in PANELS if result.get(row[0]) or not (brief or row[0] == DEMO)
+        _fill(result, made, *row[:2], "" if brief else row[2], *row[3:])
+        for row in PANELS
+        if result.get(row[0]) or not (brief or row[0] == DEMO)
     ]
     verdict = list_verdict(result, ENGINE)
+    if brief:
+        verdict = [*verdict[:1], *say_winners(result), *(say_dark(dark) if dark else ()), *say_served(result)]
+        panels.append(_explain_words(glossary))
     return write_page(
         path, "places.html",
         title=title, subtitle=_describe_study(result), simulated=made, verdict=verdict,
@@ -403,6 +503,27 @@ def _fill(
     if not part:
         return Panel(key.replace("_", "-"), title, lack=f"{lack} (The result has no {key}.)", places=places)
     return Panel(key.replace("_", "-"), title, places=places, **show(part, result, made))
+
+
+WORDS = {
+    "MRR": "mean reciprocal rank: 1 if what was meant stands first, 1/2 if second, 1/3 if third; the mean "
+    "over all searches. Higher is better, 1 is the best.",
+    "95 % interval": "where the true value lies for 95 of 100 such logs. A gain is shown if all of its "
+    "interval lies above 0.",
+    "true target": "the place that a simulated person was looking for. Only a simulation knows it.",
+    "slice": "a kind of searches that is known before anybody clicks, such as one platform.",
+    "guard": "keeps the engine's order for kinds of searches in which the re-ranker was not shown to be as "
+    "good.",
+    "coverage": "the share of searches in which a feature has a value. A feature at 0 is dark.",
+    "SIMULATED": "made by simulated people: it shows how the tool works, not what you will gain.",
+}
+
+
+def _explain_words(glossary: str) -> Panel:
+    """The words of the page, a row each, and where there are more."""
+    table = lay_table(("word", "meaning"), list(WORDS.items()), left=2)
+    more = f'<p><a href="{escape(glossary)}">All words</a></p>' if glossary else ""
+    return Panel("words", "What the words mean", tables=(table + more,))
 
 
 # -- panels -------------------------------------------------------------------------------------------
@@ -463,7 +584,7 @@ def _show_slices(
     slices: Sequence[Mapping[str, Any]], result: Mapping[str, Any], made: bool
 ) -> dict[str, Any]:
     drawn = list(slices)[:SHOWN]
-    names = [say_slice(row) for row in drawn]
+    names = [say_kind(row) for row in drawn]
     losing = [bool(row.get("loses")) for row in drawn]
     means, lows, highs = (
         np.array([take_number(row, name) for row in drawn]) for name in ("difference", "low", "high")

@@ -1,31 +1,40 @@
-"""The demo: real places, people who look for them, a log, its coverage, four rankers and one page."""
+"""The demo: real places, people who look for them, a log, four rankers, a number that goes dark, one page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placings.core import flip_signs, plain_value, write_json, write_text
-from placings.logs import ClickLog, find_offsets
+from placings.core import (
+    Cell,
+    Floats,
+    Grid,
+    flip_signs,
+    format_difference,
+    format_interval,
+    format_mean,
+    plain_value,
+    render_grid,
+    write_json,
+    write_text,
+)
+from placings.logs import PAST, ClickLog, add_past_clicks, find_offsets
 from placings.rankers import MeanRanker
-from placings.rerank import Reranker, describe_searches
+from placings.rerank import Reranker, describe_searches, list_members
 from placings.studies.places import (
     DEFAULT,
     MODEL,
-    ask_rows,
-    count_letters,
     count_types,
     judge_served,
-    make_default,
     save_and_load,
     tell_depth,
 )
 from placings.studies.places_measures import (
-    collect_lengths,
     compare_two,
     describe_models,
     find_ranks,
@@ -40,11 +49,9 @@ from placings.studies.places_models import (
     StudyCells,
     StudySettings,
     cut_parts,
-    describe_fit,
     describe_settings,
     judge_engine,
 )
-from placings.studies.places_tables import render_study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,10 +61,25 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 LINEAR = "linear"
 NAMES = {"lightgbm": "LightGBM", "neural": "neural"}
-DARK, DARK_DAYS, DARK_PLATFORM = "weight", 7, "android"  # lost where, and for how long
+# The default re-ranker trains eight networks for 2,000 steps and 300 trees, four times over for its guard.
 SETTINGS = StudySettings(
-    split="time", rounds=100, neural_steps=600, bootstrap=1000, least=50, depths=(10, 20, 40)
+    split="time", rounds=120, neural_steps=400, bootstrap=1000, least=50, depths=(10, 20, 40)
 )
+NETWORKS = 2
+EVENTS = "events.parquet"  # the log with one number dark
+SHORTENED = (
+    "Training is shortened: {networks} networks of {steps:,} steps and {rounds:,} trees at most; "
+    "the default has 8, 2,000 and 300."
+)
+DARK_DAYS, DARK_PLATFORM = 7, "android"  # lost where, and for how long
+LEAST_EVENTS = 10  # searches of a platform and day that an alert needs; the demo's days are short of them
+# Numbers that nobody sees in a list of results, so that nobody misses them: columns, and what they are.
+SOURCES: dict[str, tuple[tuple[str, ...], str]] = {
+    "past_clicks": ((PAST,), "how often a place was clicked before"),
+    "score": (("score",), "the engine's own score"),
+    "weight": (("weight",), "how popular a place is"),
+    "coordinates": (("lat", "lon"), "where a place is"),
+}
 
 
 def run_demo(
@@ -74,14 +96,17 @@ def run_demo(
     settings = replace(SETTINGS, seed=seed)
     parts = cut_parts(frame, settings)
     say(
-        f"\n4. Who ranks better: trained on {parts.counts['train']:,} searches with a click, "
-        f"judged on the last {parts.counts['test']:,}"
+        f"\n4. Who ranks better? Trained on {parts.counts['train']:,} searches with a click, judged on the "
+        f"last {parts.counts['test']:,}"
     )
+    told = SHORTENED.format(networks=NETWORKS, steps=settings.neural_steps, rounds=settings.rounds)
+    say(f"   {told}\n")
     store = StudyCells(parts, settings, FeatureData(parts, settings, {RELATIONS: _make_features}), None)
     result, served = judge_rankers(store, out / MODEL)
-    say("\n" + render_study(result))
-    say("\n5. A feature goes dark, and what that costs")
-    result["coverage"] = show_dark(store, served, say)
+    result["shortened"] = told
+    say(tell_models(result))
+    say("\n5. A number goes dark. Which one, and what does it cost?")
+    result["coverage"] = show_dark(store, served, frame, out, say)
     write_text(out / "demo.json", write_json(plain_value(result)) + "\n")
     return result
 
@@ -127,8 +152,8 @@ def simulate_and_join(
         raise AssertionError("a join has a report")
     told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in report.outcomes.items())
     say(
-        f"\n3. Query groups, in {rows}: {report.notes['rows']:,} rows in {report.notes['groups']:,} groups "
-        f"({told}); left out {report.broken:,}"
+        f"\n3. Searches and clicks joined, in {rows}\n   {report.notes['groups']:,} lists of "
+        f"{report.notes['rows']:,} results ({told}); left out {report.broken:,}"
     )
     return frame
 
@@ -141,8 +166,12 @@ def judge_rankers(store: StudyCells, path: Path) -> tuple[dict[str, Any], Rerank
     from placings.rankers import LinearRanker
 
     parts, settings = store.parts, store.settings
-    trained = make_default(settings, _make_features())
-    trained.fit(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
+    trained = Reranker(
+        features=_make_features(), ranker=MeanRanker(members=list_short(settings)), pool=settings.pool,
+        random_state=settings.seed,
+    )  # fmt: skip
+    with train_on_one_thread():
+        trained.fit(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
     served, digest = save_and_load(trained, path)
     mean = trained.ranker_
     assert isinstance(mean, MeanRanker)
@@ -164,21 +193,15 @@ def judge_rankers(store: StudyCells, path: Path) -> tuple[dict[str, Any], Rerank
     how: dict[str, Any] = {
         "draws": settings.bootstrap, "seed": settings.seed, "sessions": find_sessions(parts.test, offsets),
     }  # fmt: skip
-    curves = {
-        NAMES[kind]: fit["curve"]
-        for kind, ranker in mean.members_.items()
-        if "curve" in (fit := describe_fit(ranker))
-    }
     depth = tell_depth(store, served)
     result = {
         "simulated": True, "settings": describe_settings(settings), "counts": parts.counts,
         "models": describe_models(cells, ENGINE, **how),
-        "ranks": {name: [rank for rank in cell["clicks"] if rank] for name, cell in cells.items()},
         "slices": judge_slices(
             cells[ENGINE], cells[DEFAULT], context, least=settings.least, **how
         ),
-        "lengths_by_rank": collect_lengths(cells, (ENGINE, DEFAULT), count_letters(parts.test, offsets)),
-        "types": count_types(parts), "curves": curves, "depth": depth["depth"], "oracle": depth["oracle"],
+        "types": types if len(types := count_types(parts)) > 1 else {},  # of one type there is nothing to say
+        "depth": depth["depth"], "oracle": depth["oracle"],
         "left_to_engine": guard.left_to_engine(context, len(test)), "guard": guard.to_state(),
         "default": {"chosen": list(trained.valid_)[-1], "valid": trained.valid_},
         "served": {**facts, "digest": digest},
@@ -186,63 +209,135 @@ def judge_rankers(store: StudyCells, path: Path) -> tuple[dict[str, Any], Rerank
     return dict(plain_value(result)), served
 
 
-def show_dark(store: StudyCells, served: Reranker, say: Say) -> dict[str, Any]:
-    """Take the popularity of all places away on one platform for the last days: coverage, and what it costs.
+def list_short(settings: StudySettings) -> dict[str, dict[str, Any]]:
+    """The members of the default re-ranker with less training: the demo should end while one watches."""
+    members = list_members(settings.seed, rounds=settings.rounds, steps=settings.neural_steps)
+    members["lightgbm"] |= {"early_stopping": 30, "n_jobs": 1}  # threads wait for each other on so few rows
+    members["neural"] |= {"members": NETWORKS, "check_every": 50, "patience": 3}
+    return members
 
-    The column of the log goes dark, and with it every feature made of it. The cost is judged on the true
-    target, with the column missing in a share of all test searches.
+
+@contextmanager
+def train_on_one_thread() -> Iterator[None]:
+    """Let PyTorch compute on one thread: with networks this small several of them mostly wait for each other,
+    and on a busy machine they take many times as long."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def tell_models(result: dict[str, Any]) -> str:
+    """A row a ranker: MRR on the place that was meant, and the difference to the engine."""
+    rows = []
+    for row in result["models"]:
+        other = row["name"] != ENGINE
+        ends = format_interval(row["difference_low_true"], row["difference_high_true"], signed=True)
+        rows.append((
+            Cell(row["name"]), Cell(format_mean(row["mrr_true"])),
+            Cell(format_difference(row["difference_true"]) if other else "-"), Cell(ends if other else "-"),
+        ))  # fmt: skip
+    note = "MRR: 1 if the place that was meant stands first, 1/2 if second; the mean over all searches."
+    return render_grid(Grid(("SIMULATED", "MRR", "to the engine", "95 % interval"), tuple(rows), (note,)))
+
+
+def show_dark(
+    store: StudyCells, served: Reranker, frame: pd.DataFrame, out: Path, say: Say
+) -> dict[str, Any]:
+    """Take a number away on one platform for the last days: the alert it raises, and what the loss costs.
+
+    Of `SOURCES` the one is taken whose loss costs most on validation searches; what it costs is then told of
+    test searches, which had no part in the choice. Every feature that is made of it goes dark with it. Costs
+    are judged on the place that was meant, with the number missing in a share of all test searches.
     """
+    known, tested = _list_validation(store), store.parts.test
+    tried = sorted(
+        (
+            {"source": name, "told": SOURCES[name][1], **_lose(store, served, known, name, 1.0)}
+            for name in SOURCES
+        ),
+        key=lambda row: -row["lost"],
+    )
+    name = tried[0]["source"]
+    found, alert = _watch(frame, name, out / EVENTS)
+    part: dict[str, Any] = {
+        "feature": name, "told": SOURCES[name][1], "where": f"{DARK_PLATFORM}, last {DARK_DAYS} days",
+        "alert": alert, "daily": found, "tried": tried,
+        "cost": [_lose(store, served, tested, name, drop) for drop in (0.25, 0.5, 1.0)],
+    }  # fmt: skip
+    say(
+        f"   Taken away on {DARK_PLATFORM} for {DARK_DAYS} days: {name}, {SOURCES[name][1]}. Its loss\n"
+        f"   costs most on validation searches. The log without it: {out / EVENTS}\n"
+    )
+    say(tell_tried(tried))
+    return part
+
+
+def tell_tried(tried: list[dict[str, Any]]) -> str:
+    """A row a number: what MRR loses without it on validation searches."""
+    rows = tuple(
+        (
+            Cell(f"{row['source']}: {row['told']}"), Cell(format_difference(-row["lost"])),
+            Cell(format_interval(-row["high"], -row["low"], signed=True)),
+        )
+        for row in tried
+    )  # fmt: skip
+    return render_grid(Grid(("SIMULATED: without", "change of MRR", "95 % interval"), rows))
+
+
+def _list_validation(store: StudyCells) -> pd.DataFrame:
+    """Validation searches with two results or more, past clicks as training had them."""
+    rows = store.parts.valid_log
+    rows = rows[rows["position"] <= store.settings.pool]
+    rows = rows[rows.groupby("search_id", sort=False)["item_id"].transform("size") >= 2]
+    return add_past_clicks(rows.reset_index(drop=True), store.parts.train_log)
+
+
+def _watch(frame: pd.DataFrame, name: str, path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Write the log as the one on call sees it, without the number; its coverage by day, and the alert."""
     import pandas as pd
 
-    from placings.feco import coverage
+    from placings.feco import AlertSettings, coverage, find_alerts
 
-    rows = store.parts.test
-    since = rows["time"].max().normalize() - pd.Timedelta(days=DARK_DAYS - 1)
-    late = rows["time"] >= since
-    table = rows[["search_id", "time", "platform", DARK]].assign(
-        when=np.where(late, f"last {DARK_DAYS} days", "before")
-    )
-    table.loc[late & (table["platform"] == DARK_PLATFORM), DARK] = np.nan
-    found = coverage(table, [DARK], rule="non_null", event="search_id", by=["platform", "when"]).to_pandas()
-    say(
-        f"   SIMULATED: {DARK} (how popular a place is) is lost on {DARK_PLATFORM} for {DARK_DAYS} days. "
-        "Share of the searches that have it:\n"
-    )
-    shown = found.assign(coverage=[f"{share:.0%}" for share in found["coverage"]])
-    say(shown[["platform", "when", "coverage", "events"]].to_string(index=False))
-    cost = [_lose(store, served, drop) for drop in (0.25, 0.5, 1.0)]
-    told = ", ".join(
-        f"{row['drop']:.0%} of the searches {-row['lost']:+.4f} [{-row['high']:+.4f}, {-row['low']:+.4f}]"
-        for row in cost
-    )
-    say(f"\n   SIMULATED: MRR on the true target lost without it, of {cost[0]['mrr']:.4f}: {told}")
-    shares = found.assign(low=found["low"].astype(float)).to_dict("records")
-    return {
-        "feature": DARK,
-        "where": f"{DARK_PLATFORM}, last {DARK_DAYS} days",
-        "shares": shares,
-        "cost": cost,
-    }
+    end = frame["time"].max().normalize()  # the last day is not whole
+    columns = [column for names, _ in SOURCES.values() for column in names]
+    seen = add_past_clicks(frame, frame)[["search_id", "time", "platform", *columns]]
+    seen = seen[seen["time"] < end].reset_index(drop=True)
+    lost = (seen["time"] >= end - pd.Timedelta(days=DARK_DAYS)) & (seen["platform"] == DARK_PLATFORM)
+    seen = seen.assign(**{each: seen[each].astype(np.float64).where(~lost) for each in SOURCES[name][0]})
+    seen.to_parquet(path, index=False)
+    daily = coverage(seen, columns, rule="non_null", event="search_id", by="platform", time="time", until=end)
+    alerts = find_alerts(daily, settings=AlertSettings(min_events=LEAST_EVENTS), watermark=end)
+    days = daily.to_pandas()
+    days = days[days["feature"] == SOURCES[name][0][0]]
+    kept = days[["platform", "window", "coverage", "events"]].astype({"window": str}).to_dict("records")
+    return kept, alerts.incidents[0].to_dict() if alerts.incidents else None
 
 
-def _lose(store: StudyCells, served: Reranker, drop: float) -> dict[str, Any]:
-    """What the re-ranker loses when a share of the test searches lacks the column."""
-    rows = ask_rows(store.parts.test, store.settings)
+def _lose(store: StudyCells, served: Reranker, rows: pd.DataFrame, name: str, drop: float) -> dict[str, Any]:
+    """What the re-ranker loses when a share of these searches lacks the number."""
     offsets = find_offsets(rows)
-    truth = rows["is_target"].to_numpy(dtype=np.float64)
     rng = np.random.default_rng(store.settings.seed)
     dark = np.repeat(rng.permutation(len(offsets) - 1) < drop * (len(offsets) - 1), np.diff(offsets))
-    values = [
-        invert_ranks(find_ranks(served.score(each), truth, offsets), absent=0.0)
-        for each in (rows, rows.assign(**{DARK: rows[DARK].where(~dark)}))
-    ]
+    gone = {column: rows[column].astype(np.float64).where(~dark) for column in SOURCES[name][0]}
+    values = [_judge(served, each, offsets) for each in (rows, rows.assign(**gone))]
     seed, sessions = store.settings.seed, find_sessions(rows, offsets)
     facts = compare_two(*values, draws=store.settings.bootstrap, seed=seed, sessions=sessions)
     p = float(flip_signs((values[1] - values[0])[:, None], random_state=seed, clusters=sessions)[0])
     return {
-        "drop": drop, "mrr": facts["engine"], "lost": -facts["difference"], "low": -facts["high"],
-        "high": -facts["low"], "p": p,
+        "drop": drop, "searches": facts["searches"], "mrr": facts["engine"], "lost": -facts["difference"],
+        "low": -facts["high"], "high": -facts["low"], "p": p,
     }  # fmt: skip
+
+
+def _judge(served: Reranker, rows: pd.DataFrame, offsets: Any) -> Floats:
+    """The reciprocal rank of the place that was meant, search by search."""
+    truth = rows["is_target"].to_numpy(dtype=np.float64)
+    return invert_ranks(find_ranks(served.score(rows), truth, offsets), absent=0.0)
 
 
 def _make_features() -> Any:

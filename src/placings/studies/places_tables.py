@@ -273,22 +273,20 @@ def _head(title: str, mark: str, format: str, *, level: int = 2) -> str:
 
 
 SECTIONS: dict[str, Callable[[Mapping[str, Any]], Grid | None]] = {
-    "Models (Table 6.1)": lambda result: _list_models(
+    "Models": lambda result: _list_models(
         result.get("models", []), more=(say_sessions(result), say_history(result), say_steps(result))
     ),
     "Slices known before the click, the worst first": _list_slices("slices"),
-    "Query length (Table 6.4)": _list_bands,
+    "Query length": _list_bands,
     "Why n-grams fail on long queries": _list_why,
-    "Default against tuned (Table 6.2)": _list_tuned,
-    "Networks (Table 6.3)": lambda result: _list_models(
-        result.get("variants", []), "network", (say_steps(result),)
-    ),
-    "No location in the test data (Figure 6.15)": _list_hidden,
+    "Default against tuned": _list_tuned,
+    "Networks": lambda result: _list_models(result.get("variants", []), "network", (say_steps(result),)),
+    "No location in the test data": _list_hidden,
     "Depth (how many are re-ranked)": _list_depth,
     "Searches without a click": _list_unsuccessful,
-    "Importances (Figure 6.2)": _list_importances("all"),
-    "Importances without text (Figure 6.3)": _list_importances("plain"),
-    "Types shown and clicked (Figure 6.4)": _list_types,
+    "Importances": _list_importances("all"),
+    "Importances without text": _list_importances("plain"),
+    "Types shown and clicked": _list_types,
     "By clicked type": _list_clicked_types,
     "Slices of LightGBM on n-grams, the worst first": _list_slices("ngram_slices"),
 }

@@ -16,8 +16,18 @@ from placings.report.places_figures import (
     draw_length_boxes,
     draw_rank_panels,
     draw_training_curves,
+    write_demo_picture,
 )
-from placings.report.places_page import PANELS, find_default, lay_records, list_verdict, write_places_page
+from placings.report.places_page import (
+    PANELS,
+    find_default,
+    lay_records,
+    list_verdict,
+    say_dark,
+    say_kind,
+    say_winners,
+    write_places_page,
+)
 
 DEFAULT = "default re-ranker"
 ODD = "<i>$odd$</i>"
@@ -58,9 +68,12 @@ def make_result() -> dict[str, Any]:
         "models": [make_row(name, 0.78 + 0.01 * n, 0.75 + 0.02 * n) for n, name in enumerate(names)],
         "ranks": ranks,
         "coverage": {
-            "feature": "weight", "where": "android, last 7 days",
-            "shares": [{"feature": "weight", "platform": "android", "coverage": 0.25, "low": 0.2, "high": 0.3,
-                        "events": 1200, "covered": 300}],
+            "feature": "weight", "told": "how popular", "where": "android, last 7 days",
+            "alert": {"severity": "high", "headline": "severe drop of weight in platform=android",
+                      "runbook": "placings coverage runbook severe-drop"},
+            "daily": [{"platform": name, "window": f"2024-06-2{day}", "coverage": share, "events": 40}
+                      for name in ("android", "ios") for day, share in enumerate((1.0, 0.0))],
+            "tried": [{"source": "weight", "told": "how popular", "lost": 0.03, "low": 0.02, "high": 0.04}],
             "cost": [{"drop": 0.5, "mrr": 0.8, "lost": 0.0125, "low": 0.01, "high": 0.02, "p": 0.0004}],
         },
         "tuned": [{"model": "LightGBM", "default": 0.84, "default_low": 0.83, "default_high": 0.85,
@@ -103,19 +116,57 @@ def test_every_part_is_drawn_and_nothing_is_missing(page: str) -> None:
     assert re.findall(r'<section id="([a-z-]+)">', page) == [*parts, "how"]
     assert FEW not in page
     for name in parts:
-        assert "<svg" in find_section(page, name) or name in ("why", "unsuccessful", "coverage"), name
+        assert "<svg" in find_section(page, name) or name in ("why", "unsuccessful"), name
 
 
 def test_a_dark_feature_is_told_with_its_coverage_and_cost(page: str) -> None:
     told = find_section(page, "coverage")
-    for text in ("weight", "25.0%", "[20.0%, 30.0%]", "1,200", "50%", "−0.0125", "[−0.0200, −0.0100]"):
+    alert = "ALERT, high: severe drop of weight in platform=android."
+    for text in (alert, "runbook severe-drop", "50%", "−0.0125", "[−0.0200, −0.0100]", "−0.0300"):
         assert text in told, text
+    assert "Cost: without weight (how popular) MRR 0.8000 falls by 0.0125 [0.0100, 0.0200]." in told
+
+
+def test_a_loss_whose_interval_holds_0_is_not_called_a_cost() -> None:
+    row = {"drop": 1.0, "mrr": 0.8, "lost": 0.002, "low": -0.001, "high": 0.005, "p": 0.2}
+    told = say_dark({"feature": "weight", "cost": [row]})
+    assert told[1] == (
+        "Cost: none is shown. Without weight MRR 0.8000 changes by −0.0020 [−0.0050, +0.0010]."
+    )
+
+
+def test_winners_and_losers_are_told_in_plain_words() -> None:
+    rows = [make_slice("kind", "typo", -0.05), make_slice("location", "hidden", 0.08)]
+    rows[0] |= {"loses": True, "loses_clicks": True}
+    told = say_winners({"simulated": True, "models": make_result()["models"], "slices": rows})
+    assert told == [
+        "Who wins most: no location shared +0.0800.",
+        "Who loses: typed: a name with a typo −0.0500, of 2 kinds of searches.",
+        "By clicks, which favour the engine, 1 would seem to lose: typed: a name with a typo.",
+    ]
+
+
+def test_the_demo_page_explains_its_words_and_names_no_thesis(tmp_path: Path) -> None:
+    page = write_places_page(
+        tmp_path / "a.html", make_result(), brief=True, glossary="../docs/a<b>.md"
+    ).read_text()
+    words = find_section(page, "words")
+    assert all(f"<th scope='row'>{word}</th>" in words for word in ("MRR", "slice", "guard", "SIMULATED"))
+    assert 'href="../docs/a&lt;b&gt;.md"' in words
+    assert "Learning to Rank Places" not in page.partition("<nav>")[2]
+
+
+def test_the_picture_of_the_demo_is_small(tmp_path: Path) -> None:
+    result = make_result()
+    path = write_demo_picture(tmp_path / "a.png", result, [say_kind(row) for row in result["slices"]])
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert path.stat().st_size < 150_000
 
 
 def test_a_brief_page_leaves_out_what_is_missing(tmp_path: Path) -> None:
     few = {key: value for key, value in make_result().items() if key in ("simulated", "models", "slices")}
     brief = write_places_page(tmp_path / "a.html", few, brief=True).read_text()
-    assert re.findall(r'<section id="([a-z-]+)">', brief) == ["models", "slices", "how"]
+    assert re.findall(r'<section id="([a-z-]+)">', brief) == ["models", "slices", "words", "how"]
     whole = write_places_page(tmp_path / "b.html", few).read_text()
     assert 'id="coverage"' not in whole
     assert 'id="why"' in whole

@@ -59,7 +59,7 @@ def test_a_simulated_log_goes_through_the_whole_study_and_is_read_again(
     asked = ["--places", made, "--out", str(out), "--searches", "700", "--k", "20"]
     first = CliRunner().invoke(command, asked)
     assert first.exit_code == 0, first.output
-    assert "SIMULATED · Models (Table 6.1)" in first.output
+    assert "SIMULATED · Models" in first.output
     for name in ("study.json", "study.md", "places.html", "reranker"):
         assert (out / name).exists(), name
     assert "SIMULATED" in (out / "places.html").read_text()

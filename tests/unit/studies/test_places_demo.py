@@ -73,23 +73,45 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
 
 def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[Path, str, Path]) -> None:
     out, said, _ = done
-    steps = ("The engine: 63 places", "The log", "Query groups", "Who ranks better", "A feature goes dark")
-    for step in (*(f"{number}. {title}" for number, title in enumerate(steps, 1)), "6. What to look at"):
-        assert step in said
+    steps = ("The engine: 63 places", "The log", "Searches and clicks joined", "Who ranks better?",
+             "A number goes dark.", "In short", "What to look at")  # fmt: skip
+    for number, title in enumerate(steps, 1):
+        assert f"{number}. {title}" in said
     for name in ("engine", "linear", "LightGBM", "neural", "default re-ranker"):
         assert f"\n{name} " in said
     assert "SIMULATED" in said
-    assert "The best order of the same lists would reach" in said
-    assert "judged as it is served" in said
+    ending = said.partition("6. In short")[2]
+    for told in ("the engine: MRR", "Who wins most:", "Who loses:", "Cost:", "open "):
+        assert told in ending
+    assert "Training is shortened: 2 networks" in said
+    assert max(map(len, said.replace(str(out), "out").splitlines())) <= 130
     assert f"open {out / 'index.html'}" in said
 
 
 def test_the_darkened_platform_has_no_coverage_in_the_last_days(done: tuple[Path, str, Path]) -> None:
     found: dict[str, Any] = json.loads((done[0] / "demo.json").read_text())["coverage"]
-    shares = {(row["platform"], row["when"]): row["coverage"] for row in found["shares"]}
-    assert shares["android", "last 7 days"] == 0.0
-    assert all(share == 1.0 for key, share in shares.items() if key != ("android", "last 7 days"))
+    days = sorted({row["window"] for row in found["daily"]})
+    for row in found["daily"]:
+        dark = row["platform"] == "android" and row["window"] in days[-7:]
+        assert row["coverage"] == (0.0 if dark else 1.0), row
     assert [row["drop"] for row in found["cost"]] == [0.25, 0.5, 1.0]
+
+
+def test_the_number_whose_loss_costs_most_on_validation_searches_is_taken(
+    done: tuple[Path, str, Path],
+) -> None:
+    import pandas as pd
+
+    found: dict[str, Any] = json.loads((done[0] / "demo.json").read_text())["coverage"]
+    lost = [row["lost"] for row in found["tried"]]
+    assert lost == sorted(lost, reverse=True)
+    assert found["feature"] == found["tried"][0]["source"]
+    assert {row["source"] for row in found["tried"]} == {"past_clicks", "score", "weight", "coordinates"}
+    events = pd.read_parquet(done[0] / "events.parquet")
+    column = {"coordinates": "lat"}.get(found["feature"], found["feature"])
+    dark = events[events[column].isna()]
+    assert set(dark["platform"]) == {"android"}
+    assert dark["time"].min() >= events["time"].max().normalize() - pd.Timedelta(days=6)
 
 
 def test_the_saved_re_ranker_answers_from_the_terminal(done: tuple[Path, str, Path]) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from placings.cli.printing import print_text
+from placings.cli.options import AsJson
+from placings.cli.printing import print_aside, print_json, print_text
 
 
 def demo(
@@ -18,6 +19,7 @@ def demo(
         typer.Option(help="Places to search, .jsonl.gz. None: the cities of GeoNames.", metavar="FILE"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Index real places, simulate a search log, and learn to rank what the engine finds.
 
@@ -33,14 +35,15 @@ def demo(
     """
     from placings.cli.checks import check_folder, check_inputs
     from placings.cli.printing import say_when_stopped
-    from placings.core import MissingExtra
+    from placings.core import MissingExtra, write_json
     from placings.studies import MODEL, run_demo
 
+    say = print_aside if as_json else print_text
     check_folder(out)
     check_inputs(places)
     with say_when_stopped("the demo keeps nothing to go on from; the same command starts anew."):
-        result = run_demo(out, searches=searches, seed=seed, places=places, say=print_text)
-    print_text("\n6. What to look at, and what to run next")
+        result = run_demo(out, searches=searches, seed=seed, places=places, say=say)
+    say("\n6. What to look at, and what to run next")
     try:
         from placings.logs import ClickLog
         from placings.report import write_places_page
@@ -48,11 +51,13 @@ def demo(
         page = write_places_page(out / "index.html", result, title="placings: the demo", brief=True)
         with ClickLog.read(out / "rows.parquet") as log:
             log_page = log.explore(out / "log.html", source="")
-        print_text(f"   open {page}   the rankers, slice by slice\n   open {log_page}   the log")
+        say(f"   open {page}   the rankers, slice by slice\n   open {log_page}   the log")
     except MissingExtra as error:
-        print_text(f"   the pages were left out: {error}")
-    print_text(
+        say(f"   the pages were left out: {error}")
+    say(
         f"   placings places search {out / 'places.db'} karls --model {out / MODEL}\n"
         f"   placings places study {out / 'rows.parquet'} --quick --out {out / 'study'}\n"
         "   placings log join --help   your own logs"
     )
+    if as_json:
+        print_json(write_json(result))

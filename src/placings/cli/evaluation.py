@@ -450,7 +450,7 @@ def _start(
 
 
 def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> None:
-    from placings.core import MissingExtra
+    from placings.core import MissingExtra, fit_width
     from placings.report import render_result_page
 
     run.log(
@@ -458,7 +458,8 @@ def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> N
     )
     run.write_text("comparison.json", result.to_json() + "\n")
     for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex")]:
-        run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
+        with fit_width(None):  # a file is as wide as its tables
+            run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
     try:
         run.write_text("comparison.html", render_result_page(result, figure=figure) + "\n")
     except MissingExtra as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -80,7 +79,7 @@ def fit_log(
       placings rerank fit rows.parquet --out reranker --propensity curve.json
     """
     from placings.cli.checks import check_folder, check_inputs
-    from placings.core import refuse_other
+    from placings.core import refuse_other, show_work
     from placings.logs import ClickLog
     from placings.rerank import Reranker
 
@@ -94,7 +93,6 @@ def fit_log(
     for part in ("model", "reranker"):
         refuse_other(out / part)
     check_inputs(log, valid)
-    _say(f"reading {log}")
     with ExitStack() as stack:
         rows = stack.enter_context(ClickLog.read(log))
         held = None if valid is None else stack.enter_context(ClickLog.read(valid))
@@ -103,8 +101,9 @@ def fit_log(
         else:
             train = rows
         declared = chosen or _choose_features(train)
-        _say(f"training {ranker} on {train.n_searches:,} searches, validating on {held.n_searches:,}")
-        reranker = Reranker(features=declared, **settings).fit(train, valid=held)
+        work = f"training {ranker} on {train.n_searches:,} searches, validating on {held.n_searches:,}"
+        with show_work(work):
+            reranker = Reranker(features=declared, **settings).fit(train, valid=held)
     digest = reranker.save(out, metrics={"valid_mrr": list(reranker.valid_.values())[-1]})
     found = {
         "out": str(out), "digest": digest, "lists": reranker.lists_,
@@ -266,12 +265,6 @@ def _read_propensity(told: str | None) -> Any:
         raise BadFile(
             told, f"{error} Write one with: placings log propensity LOG --out curve.json"
         ) from error
-
-
-def _say(text: str) -> None:
-    """What is being done, on stderr and only on a terminal."""
-    if sys.stderr.isatty():
-        print_text(text, err=True)
 
 
 def _choose_features(log: ClickLog) -> str:

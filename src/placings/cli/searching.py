@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from placings.core import escape_line
+from placings.core import escape_line, find_width, shorten_middle
 
 if TYPE_CHECKING:
     from placings.rerank import Focus, Hit
@@ -64,7 +64,10 @@ def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for rank, where, kind, score, far in rows:
+    room = (find_width() or sum(widths) + 8) - 8 - sum(widths) + widths[1]
+    widths[1] = min(widths[1], max(room, 20))
+    for rank, named, kind, score, far in rows:
+        where = shorten_middle(named, widths[1])
         line = (rank.rjust(widths[0]), where.ljust(widths[1]), kind.ljust(widths[2]), score.rjust(widths[3]))
         yield "  ".join((*line, far.rjust(widths[4]))).rstrip()
 

@@ -77,7 +77,16 @@ from .limits import find_limit as find_limit
 from .limits import say_limit as say_limit
 from .moved import keep_old_names as keep_old_names
 from .moved import take_renamed as take_renamed
+from .narrow_tables import find_width as find_width
+from .narrow_tables import fit_width as fit_width
+from .narrow_tables import shorten_middle as shorten_middle
+from .narrow_tables import wrap_note as wrap_note
+from .progress import Voice as Voice
+from .progress import choose_voice as choose_voice
+from .progress import is_quiet as is_quiet
+from .progress import set_quiet as set_quiet
 from .progress import show_progress as show_progress
+from .progress import show_work as show_work
 from .statistics import FEW as FEW
 from .statistics import Estimate as Estimate
 from .statistics import adjust_holm as adjust_holm

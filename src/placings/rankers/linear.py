@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning
+from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning, Voice, is_quiet
 from placings.data import Matrix, RankingData
 from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
 from placings.rankers.estimator import Ranker, as_seed
@@ -237,13 +237,17 @@ class LinearRanker(Ranker):
         return w
 
     def _watch(self) -> Callable[[int, float, float], None]:
-        if not self.verbose or not sys.stderr.isatty():
+        if not self.verbose or is_quiet():
             return lambda *_: None
+        voice, terminal = Voice(), sys.stderr.isatty()
 
         def show(step: int, objective: float, gap: float) -> None:
             done = gap <= self.tol * objective
             end = "\n" if done else ""
             text = f"step {step}: objective {objective:.6g}, at most {gap / objective:.1e} above the minimum"
+            if not terminal:
+                voice(f"{type(self).__name__} {text}")
+                return
             print(f"\r\x1b[K{type(self).__name__} {text}", end=end, file=sys.stderr, flush=True)
 
         return show

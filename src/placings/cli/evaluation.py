@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.completion import complete_metrics, complete_rankers
 from placings.cli.loading import split_names
 from placings.cli.options import (
     AsJson,
@@ -65,7 +66,10 @@ class ComparisonFormat(StrEnum):
 DataPath = Annotated[
     Path, typer.Argument(help="The data to judge on: a file, or a known collection's folder.")
 ]
-Metrics = Annotated[str | None, typer.Option(help="What to judge by, with commas, e.g. ndcg@5,mrr.")]
+Metrics = Annotated[
+    str | None,
+    typer.Option(help="What to judge by, with commas, e.g. ndcg@5,mrr.", autocompletion=complete_metrics),
+]
 By = Annotated[
     list[str] | None,
     typer.Option(
@@ -184,7 +188,11 @@ def compare_files(
         list[str] | None, typer.Option(help="A file of scores and its name, alike.", metavar="NAME=FILE")
     ] = None,
     rankers: Annotated[
-        str | None, typer.Option(help="Or train these on folds: lightgbm,ridge,runs/tuned/best.yaml, …")
+        str | None,
+        typer.Option(
+            help="Or train these on folds: lightgbm,ridge,runs/tuned/best.yaml, …",
+            autocompletion=complete_rankers,
+        ),
     ] = None,
     folds: Annotated[int | None, typer.Option(min=1, help="Folds to train on.", metavar="N")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = None,

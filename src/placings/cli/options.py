@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from placings.cli.completion import complete_metric, complete_ranker
 from placings.core import set_quiet
 from placings.rankers import RANKERS
 
@@ -48,7 +49,10 @@ Digest = Annotated[str | None, typer.Option(help="Refuse any other bundle than t
 Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.", metavar="MODEL")]
 
 # -- training ----------------------------------------------------------------------------------------
-RankerName = Annotated[str | None, typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME")]
+RankerName = Annotated[
+    str | None,
+    typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME", autocompletion=complete_ranker),
+]
 SplitBy = Annotated[
     str | None,
     typer.Option(
@@ -63,7 +67,7 @@ MLflow = Annotated[bool | None, typer.Option("--mlflow", help="Log the run to ML
 Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
 
 # -- judging -----------------------------------------------------------------------------------------
-RiskMetric = Annotated[str, typer.Option(help="The metric at risk.")]
+RiskMetric = Annotated[str, typer.Option(help="The metric at risk.", autocompletion=complete_metric)]
 TableFormat = Annotated[Format, typer.Option(help="How the tables are printed.")]
 
 # -- searching ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.completion import complete_rankers, complete_transforms
 from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson, Format, Label, Missing, Qid, Seed, StudyFolder, TableFormat, Verbose
 from placings.cli.printing import (
@@ -48,7 +49,7 @@ def run_table1(
     ],
     out: StudyFolder = Path("table1"),
     methods: Annotated[
-        str, typer.Option(help="Transforms to compare, with commas.")
+        str, typer.Option(help="Transforms to compare, with commas.", autocompletion=complete_transforms)
     ] = "raw,gauss,cdf,log1p,mixture",
     trees: Annotated[bool, typer.Option("--trees", help="LightGBM and CatBoost beside them.")] = False,
     attention: Annotated[bool, typer.Option("--attention", help="Every method over attention, too.")] = False,
@@ -139,7 +140,9 @@ def run_coverage_drop(
     ] = None,
     out: StudyFolder = Path("coverage-drop"),
     parts: Annotated[str, typer.Option(help="mslr, generated, or both with a comma.")] = "mslr,generated",
-    rankers: Annotated[str, typer.Option(help="Rankers to compare, with commas.")] = "lightgbm,ridge",
+    rankers: Annotated[
+        str, typer.Option(help="Rankers to compare, with commas.", autocompletion=complete_rankers)
+    ] = "lightgbm,ridge",
     ids: Annotated[
         str, typer.Option(help="MSLR's features to mask, by number from 1.")
     ] = "8,55,134,108,127,128,130",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.completion import complete_metrics, complete_ranker
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
 from placings.cli.options import AsJson, Digest, Layers, Near, When
@@ -45,7 +46,11 @@ def fit_log(
         ),
     ] = None,
     ranker: Annotated[
-        str, typer.Option(help="mean (of trees and a network), lightgbm, ridge, neural or another.")
+        str,
+        typer.Option(
+            help="mean (of trees and a network), lightgbm, ridge, neural or another.",
+            autocompletion=complete_ranker,
+        ),
     ] = "mean",
     guard: Annotated[
         bool, typer.Option(help="Keep the engine's order where the model was not shown to be as good.")
@@ -124,7 +129,9 @@ def fit_log(
 def evaluate_log(
     model: Annotated[Path, typer.Argument(help="A re-ranker's folder.", metavar="DIR")],
     log: Annotated[Path, typer.Argument(help="A log that it has not learned from.", metavar="LOG")],
-    metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = "mrr,ndcg@10",
+    metrics: Annotated[
+        str, typer.Option(help="Metrics, with commas.", autocompletion=complete_metrics)
+    ] = "mrr,ndcg@10",
     by: Annotated[
         str | None, typer.Option(help="Slices by columns of the log, with commas, e.g. platform,target.")
     ] = None,

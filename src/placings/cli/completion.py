@@ -8,7 +8,8 @@ from placings.rankers import RANKERS
 
 # written down, since their classes load scikit-learn; a test holds them against the registry
 TRANSFORMS = (
-    "raw", "gauss", "cdf", "log1p", "quantile_normal", "minmax", "query_minmax", "clip", "mixture", "per_feature",
+    "raw", "gauss", "cdf", "log1p", "quantile_normal", "minmax", "query_minmax", "clip", "mixture",
+    "per_feature",
 )  # fmt: skip
 CUTOFFS = (1, 3, 5, 10, 20)
 
@@ -45,12 +46,8 @@ def complete_last(incomplete: str, names: Iterable[str]) -> list[str]:
     ['ridge,lightgbm', 'ridge,linear']
     """
     before, comma, begun = incomplete.rpartition(",")
-    named = before.split(",")
-    return [
-        f"{before}{comma}{name}"
-        for name in names
-        if name.startswith(begun) and (not comma or name not in named)
-    ]
+    named = before.split(",") if comma else []
+    return [f"{before}{comma}{name}" for name in names if name.startswith(begun) and name not in named]
 
 
 def _list_metrics(begun: str) -> list[str]:

@@ -125,7 +125,7 @@ def run() -> None:
     code: Any = 0
     try:
         try:
-            code = find_command()(standalone_mode=False)
+            code = find_command()(prog_name="placings", standalone_mode=False)
         finally:
             _flush()  # here, where a full disk can be told
     except Exception as error:  # the one net: whatever fails ends in one line

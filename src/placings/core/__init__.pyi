@@ -80,7 +80,6 @@ from .moved import take_renamed as take_renamed
 from .narrow_tables import find_width as find_width
 from .narrow_tables import fit_width as fit_width
 from .narrow_tables import shorten_middle as shorten_middle
-from .narrow_tables import wrap_note as wrap_note
 from .progress import Voice as Voice
 from .progress import choose_voice as choose_voice
 from .progress import is_quiet as is_quiet

@@ -173,7 +173,7 @@ def _draw_row(cells: Sequence[str], widths: Sequence[int], left: int, heading: b
 def _break_heading(text: str, width: int) -> list[str]:
     return [
         shorten_middle(line, width)
-        for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
     ]
 
 

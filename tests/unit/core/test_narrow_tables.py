@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from placings.core import Cell, Grid, find_width, fit_width, render_grid, shorten_middle, wrap_note
+from placings.core import Cell, Grid, find_width, fit_width, render_grid, shorten_middle
+from placings.core.narrow_tables import wrap_note
 
 NAMES = ("click_through_rate_of_the_last_28_days", "click_through_rate_of_the_last_56_days", "price")
 
@@ -95,3 +96,9 @@ def test_a_note_is_wrapped_and_a_path_stays_whole() -> None:
     ]  # fmt: skip
     assert wrap_note("", 12) == [""]
     assert wrap_note("as it is", None) == ["as it is"]
+
+
+def test_a_column_without_heading_or_text_takes_no_room() -> None:
+    grid = Grid(("name", "", "mean"), ((Cell("a_name_that_is_long"), Cell(""), Cell("0.5")),))
+    with fit_width(22):
+        assert render_grid(grid).splitlines()[2].split() == ["a_name_…s_long", "0.5"]

@@ -71,6 +71,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
     return out, run_demo(places, out), places
 
 
+@pytest.mark.slow
 def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[Path, str, Path]) -> None:
     out, said, _ = done
     steps = ("The engine: 63 places", "The log", "Query groups", "Who ranks better", "A feature goes dark")
@@ -84,6 +85,7 @@ def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[P
     assert f"open {out / 'index.html'}" in said
 
 
+@pytest.mark.slow
 def test_the_darkened_platform_has_no_coverage_in_the_last_days(done: tuple[Path, str, Path]) -> None:
     found: dict[str, Any] = json.loads((done[0] / "demo.json").read_text())["coverage"]
     shares = {(row["platform"], row["when"]): row["coverage"] for row in found["shares"]}
@@ -92,6 +94,7 @@ def test_the_darkened_platform_has_no_coverage_in_the_last_days(done: tuple[Path
     assert [row["drop"] for row in found["cost"]] == [0.25, 0.5, 1.0]
 
 
+@pytest.mark.slow
 def test_the_saved_re_ranker_answers_from_the_terminal(done: tuple[Path, str, Path]) -> None:
     from placings.cli.main import app
 
@@ -120,6 +123,7 @@ def test_the_same_seed_says_the_same(done: tuple[Path, str, Path], tmp_path: Pat
     assert strip(again, tmp_path / "again") == strip(done[1], done[0])
 
 
+@pytest.mark.slow
 def test_the_pages_load_nothing_from_elsewhere(done: tuple[Path, str, Path]) -> None:
     for name in ("index.html", "log.html"):
         page = (done[0] / name).read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +64,31 @@ def run_demo(places: Path, out: Path) -> str:
     return result.stdout
 
 
+def shorten(patch: pytest.MonkeyPatch) -> None:
+    """Few rounds and steps: how well the rankers learn is for make test-slow."""
+    from placings.rerank import reranker
+    from placings.studies import places_demo
+
+    members = reranker.list_members
+    few = {"rounds": 5, "slow_rounds": 3, "trials": 1, "steps": 3, "neural_steps": 6, "bootstrap": 50}
+    patch.setattr(places_demo, "SETTINGS", replace(places_demo.SETTINGS, **few))
+    patch.setattr(
+        reranker,
+        "list_members",
+        lambda random_state=0, **options: members(random_state, **{**options, "rounds": 5, "steps": 6}),
+    )
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
     folder = tmp_path_factory.mktemp("demo")
     places = write_places(folder / "places.jsonl")
     out = folder / "out"
-    return out, run_demo(places, out), places
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        return out, run_demo(places, out), places
 
 
-@pytest.mark.slow
 def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[Path, str, Path]) -> None:
     out, said, _ = done
     steps = ("The engine: 63 places", "The log", "Query groups", "Who ranks better", "A feature goes dark")
@@ -85,7 +102,6 @@ def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[P
     assert f"open {out / 'index.html'}" in said
 
 
-@pytest.mark.slow
 def test_the_darkened_platform_has_no_coverage_in_the_last_days(done: tuple[Path, str, Path]) -> None:
     found: dict[str, Any] = json.loads((done[0] / "demo.json").read_text())["coverage"]
     shares = {(row["platform"], row["when"]): row["coverage"] for row in found["shares"]}
@@ -94,7 +110,6 @@ def test_the_darkened_platform_has_no_coverage_in_the_last_days(done: tuple[Path
     assert [row["drop"] for row in found["cost"]] == [0.25, 0.5, 1.0]
 
 
-@pytest.mark.slow
 def test_the_saved_re_ranker_answers_from_the_terminal(done: tuple[Path, str, Path]) -> None:
     from placings.cli.main import app
 
@@ -119,11 +134,12 @@ def test_the_same_seed_says_the_same(done: tuple[Path, str, Path], tmp_path: Pat
             if "places.db (" not in line
         ]
 
-    again = run_demo(done[2], tmp_path / "again")
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        again = run_demo(done[2], tmp_path / "again")
     assert strip(again, tmp_path / "again") == strip(done[1], done[0])
 
 
-@pytest.mark.slow
 def test_the_pages_load_nothing_from_elsewhere(done: tuple[Path, str, Path]) -> None:
     for name in ("index.html", "log.html"):
         page = (done[0] / name).read_text()

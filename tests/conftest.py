@@ -7,10 +7,12 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 # one thread for each library here: the test runner already uses every core, and OpenMP threads that wait
@@ -21,6 +23,10 @@ os.environ.setdefault("PLACINGS_THREADS", "1")
 
 settings.register_profile("placings", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("placings")
+
+# making click's commands of ours costs 50 ms, and typer's runner makes them at each of a thousand calls
+if hasattr(typer.testing, "_get_command"):
+    typer.testing._get_command = cache(typer.testing._get_command)
 
 LIMIT, SLOW_LIMIT = 120, 900  # seconds that a test may take, its fixtures included; many times the longest
 STARTED = time.monotonic()

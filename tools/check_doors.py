@@ -15,6 +15,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,9 +32,15 @@ def list_rooms() -> dict[str, set[str]]:
     return rooms
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    """The syntax tree of a file; each is looked at for several rules."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def read_stub(path: Path) -> set[str]:
     """The names that a stub offers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parse(path)
     return {a.asname or a.name for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names}
 
 
@@ -71,7 +78,7 @@ def check_source(rooms: dict[str, set[str]]) -> Iterator[str]:
         if path.name == "__init__.py":  # doors are hung here
             continue
         room = path.relative_to(PACKAGE).parts[0]
-        yield from find_breaches(str(path.relative_to(ROOT)), ast.parse(path.read_text()), room, rooms)
+        yield from find_breaches(str(path.relative_to(ROOT)), parse(path), room, rooms)
 
 
 def check_outside(rooms: dict[str, set[str]]) -> Iterator[str]:
@@ -80,8 +87,14 @@ def check_outside(rooms: dict[str, set[str]]) -> Iterator[str]:
         yield from find_breaches(path, tree, None, rooms)
 
 
-def list_outside() -> Iterator[tuple[str, ast.AST]]:
+@cache
+def list_outside() -> tuple[tuple[str, ast.AST], ...]:
     """Docs' and README's examples, tutorials and benchmarks, as syntax trees."""
+    return tuple(parse_outside())
+
+
+def parse_outside() -> Iterator[tuple[str, ast.AST]]:
+    """The same, one after the other."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for path in pages:
         if "_build" in path.parts:
@@ -96,7 +109,7 @@ def list_outside() -> Iterator[tuple[str, ast.AST]]:
             yield f"{path.relative_to(ROOT)} (example {number})", tree
     for path in [*sorted((ROOT / "benchmarks").glob("*.py")), *sorted((ROOT / "docs").rglob("*.py"))]:
         if "_build" not in path.parts:
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+            yield str(path.relative_to(ROOT)), parse(path)
 
 
 def strip_prompts(block: str) -> str:
@@ -110,7 +123,7 @@ def strip_prompts(block: str) -> str:
 def check_idle(rooms: dict[str, set[str]]) -> Iterator[str]:
     """Rule 3: a name is used if code outside of its room imports it, or a page names it."""
     used: dict[str, set[str]] = {room: set() for room in rooms}
-    trees = [(path.relative_to(PACKAGE).parts[0], ast.parse(path.read_text()))
+    trees = [(path.relative_to(PACKAGE).parts[0], parse(path))
              for path in PACKAGE.rglob("*.py*") if path.suffix in (".py", ".pyi")]  # fmt: skip
     for own, tree in [*trees, *(("", tree) for _, tree in list_outside())]:
         for _, module, name in find_imports(tree):

@@ -51,7 +51,7 @@ def read_hint(function: Any, name: str) -> tuple[Any, Any]:
 
     Read from the function itself: what typer makes of it has other names in each of its versions.
     """
-    hint = get_type_hints(function, include_extras=True)[name]
+    hint = get_type_hints(function, include_extras=True).get(name, bool)  # typer brings some itself
     told = None
     if get_origin(hint) is Annotated:
         hint, told = hint.__origin__, hint.__metadata__[-1]

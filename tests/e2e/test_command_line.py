@@ -53,7 +53,7 @@ def test_help_lists_the_commands_and_each_has_an_example() -> None:
         told = CliRunner().invoke(app, [command, "--help"], prog_name="placings").stdout
         group = "COMMAND [ARGS]" in told  # whose own commands have the examples
         assert group or f"placings {command} " in re.sub(r"(?m)^ *Usage: .*$", "", told), command
-    assert run("--version").stdout.startswith("placings 0.")
+    assert call_placings("--version").stdout.startswith("placings 0.")
 
 
 def test_inspect_prints_results_on_stdout_and_nothing_on_stderr(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_inspect_prints_results_on_stdout_and_nothing_on_stderr(tmp_path: Path) 
     assert result.returncode == 0
     assert result.stderr == ""
     assert "f2" in result.stdout
-    facts = json.loads(run("inspect", tmp_path / "rows.txt", "--json").stdout)
+    facts = json.loads(call_placings("inspect", tmp_path / "rows.txt", "--json").stdout)
     assert (facts["rows"], facts["queries"]) == (3, 2)
     assert facts["features"][1]["maximum"] == 300000
 
@@ -75,18 +75,18 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_1(tmp_path: Path) -> None
     assert result.stderr == (
         f"error: {tmp_path}/rows.txt:1: feature 7 is 'NULL'. Pass --missing NULL to read it as missing.\n"
     )
-    assert run("inspect", tmp_path / "rows.txt", "--missing", "NULL").returncode == 0
+    assert call_placings("inspect", tmp_path / "rows.txt", "--missing", "NULL").returncode == 0
 
 
 def test_bad_usage_is_exit_code_2() -> None:
     assert run("inspekt").returncode == 2
-    assert run("inspect").returncode == 2
-    assert run("demo", "--searches", "x").returncode == 2
+    assert call_placings("inspect").returncode == 2
+    assert call_placings("demo", "--searches", "x").returncode == 2
 
 
 def test_a_guess_is_said_on_stderr(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("query_id,rel,bm25\n1,0,2.5\n1,1,3.5\n")
-    result = run("inspect", tmp_path / "rows.csv", "--json")
+    result = call_placings("inspect", tmp_path / "rows.csv", "--json")
     assert result.stderr.startswith("note: ")
     assert "query_id" in result.stderr
     assert json.loads(result.stdout)["rows"] == 2

@@ -18,6 +18,7 @@ from documented_files import make_files
 from typer.main import get_command
 
 from placings.cli.main import app
+from placings.core import set_quiet
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -32,6 +33,7 @@ TIMEOUT = 300
 NOT_RUN = {
     "make demo": "installs packages",
     "make live": "installs packages, and takes minutes",
+    "placings --install-completion": "writes into the home folder; test_comforts.py has its own",
     "make test": "installs packages, and is what runs this",
     "pip install '.[frames,logs,neural,places,report,trees,tune]'": "installs packages",
     "placings reproduce table1 MSLR-WEB30K --device cuda": "needs a GPU; table1.md runs the same on the CPU",
@@ -46,6 +48,8 @@ NOT_RUN = {
 # Pages whose commands take a second each: run by `make test`, with the real program. Those of other pages are
 # run by `make test-slow` with little work behind them (shortened_placings.py), tutorials by test_docs.py.
 QUICK = {"docs/bundles.md", "docs/engines_servers.md", "docs/log_schema.md"}
+# Options that work as soon as they are parsed: they would write into the home folder of who runs the tests.
+AT_ONCE = {"--install-completion", "--show-completion"}
 # A command that a page shows after the ones that need what it makes.
 FIRST = {"docs/command_line.md": ("placings demo --out demo",)}
 
@@ -238,6 +242,8 @@ def find_fault(text: str) -> str | None:
     words = shlex.split(text, comments=True)[1:]
     words = words[: next((place for place, word in enumerate(words) if word in (">", "|", "<")), None)]
     command = load_program()
+    known = {flag for parameter in command.params for flag in parameter.opts}
+    words = [word for word in words if word not in AT_ONCE & known]
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
         if words[0] not in command.commands:
             return f"{text}: no command {words[0]!r}"
@@ -248,6 +254,8 @@ def find_fault(text: str) -> str | None:
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if not kinds & {"Exit", "MissingParameter", "BadOptionUsage", "NoArgsIsHelpError"}:
             return f"{text}: {error!r}"
+    finally:
+        set_quiet(False)  # --quiet takes effect as soon as it is parsed
     return None
 
 

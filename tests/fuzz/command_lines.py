@@ -55,6 +55,7 @@ BASE: dict[str, list[str]] = {
     "inspect": ["train.txt"],
     "fit": ["train.txt", "--ranker", "ridge", "--out", "out/fit{n}"],
     "predict": ["model", "train.txt"],
+    "explain": ["model", "train.txt"],
     "evaluate": ["train.txt", "--scores", "scores.txt", "--bootstrap", "20"],
     "compare": ["train.txt", "--scores", "a=scores.txt", "--scores", "b=scores.txt", "--bootstrap", "20",
                 "--permutations", "50"],

@@ -139,7 +139,7 @@ def test_every_family_takes_part() -> None:
 def test_a_request_has_the_features_scores_and_order_of_the_log(kind: str) -> None:
     reranker = make_reranker(kind)
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(draw_searches(kind))
     def check(searches: list[Any]) -> None:
         rows = as_frame(searches)
@@ -183,7 +183,7 @@ def test_a_person_has_the_same_history_live_and_in_a_log() -> None:
     )
     reranker.own_clicks_ = clicked
 
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(
         draw_searches("places"),
         st.lists(st.tuples(PEOPLE, st.sampled_from([None, False, True, "no"])), min_size=3, max_size=3),

@@ -1,1 +1,2 @@
 from .main import app as app
+from .main import run as run

@@ -9,7 +9,7 @@ import typer
 from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson
 from placings.cli.printing import print_json, print_text
-from placings.core import escape_line
+from placings.core import Cell, Grid, escape_line, render_grid
 
 app = typer.Typer(
     cls=PlainFlags, help="The binary copies of files read before: list them, find them, clear them."
@@ -38,41 +38,45 @@ def list_cache(
         return
     from datetime import datetime
 
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(markup=False, emoji=False)  # paths are shown as they are
-    if entries:
-        table = Table("file", "rows", "queries", "features", "size", "last used")
-        for entry in entries:
-            used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
-            counts = [f"{count:,}" for count in (entry.rows, entry.queries, entry.features)]
-            table.add_row(escape_line(entry.source), *counts, format_bytes(entry.bytes), used)
-        console.print(table)
-    console.print(
-        f"{format_bytes(total)} of at most {format_bytes(find_limit())} in {escape_line(find_folder())}",
-        soft_wrap=True,
+    rows = []
+    for entry in entries:
+        used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
+        counts = [f"{count:,}" for count in (entry.rows, entry.queries, entry.features)]
+        rows.append(tuple(map(Cell, (entry.source, *counts, format_bytes(entry.bytes), used))))
+    if rows:
+        header = ("file", "rows", "queries", "features", "size", "last used")
+        print_text(render_grid(Grid(header, tuple(rows))))
+    print_text(
+        f"{format_bytes(total)} of at most {format_bytes(find_limit())} in {escape_line(find_folder())}"
     )
 
 
 @app.command("path", epilog="Example: du -sh $(placings cache path)")
-def show_path() -> None:
+def show_path(as_json: AsJson = False) -> None:
     """Print the folder (set PLACINGS_CACHE to move it, PLACINGS_CACHE_LIMIT=5G to bound it)."""
-    from placings.data import find_folder
+    from placings.data import find_folder, find_limit
 
+    if as_json:
+        print_json({"folder": str(find_folder()), "limit": find_limit()}, indent=1)
+        return
     print_text(str(find_folder()))
 
 
 @app.command("clear", epilog="Example: placings cache clear --to 1G")
 def clear(
     to: Annotated[str, typer.Option(help="Keep the last used up to this size, such as 500M or 2G.")] = "0",
+    as_json: AsJson = False,
 ) -> None:
     """Delete what is kept; the files it was read from stay as they are."""
     from placings.data import parse_size, prune_entries
 
     dropped = prune_entries(parse_size(to))
+    freed = sum(entry.bytes for entry in dropped)
+    if as_json:
+        print_json({"deleted": len(dropped), "bytes": freed}, indent=1)
+        return
     what = "1 entry" if len(dropped) == 1 else f"{len(dropped)} entries"
-    print_text(f"deleted {what}, {format_bytes(sum(entry.bytes for entry in dropped))}")
+    print_text(f"deleted {what}, {format_bytes(freed)}")
 
 
 def format_bytes(count: int) -> str:

@@ -101,7 +101,6 @@ def degrade_model(
       placings coverage degrade runs/first/model test.txt --features top:1,random:top[none]:[/none]10
       placings coverage degrade runs/first/model test.txt --train train.txt --where both --figure drop.svg
     """
-    import sys
 
     from placings.cli.loading import read_data, split_names
     from placings.feco import degrade
@@ -124,7 +123,7 @@ def degrade_model(
         value=filler, of=of.value, unit=unit.value,
         rule="non_zero" if rule is None else parse_rule(rule),
         draws=None if draws is None else dict.fromkeys(places, draws), metrics=names,
-        random_state=seed, progress=sys.stderr.isatty(),
+        random_state=seed, progress=True,
     )  # fmt: skip
     if figure is not None:
         from placings.core import write_text
@@ -230,7 +229,6 @@ def estimate_today(
     reading: dict[str, Any] | None = None,
 ) -> Risk:
     """Coverage at risk of the last finished window against the windows before it, on labelled data."""
-    import sys
 
     from placings.cli.loading import read_data
     from placings.feco import estimate_risk
@@ -250,7 +248,7 @@ def estimate_today(
         ranker, data, _pool(today, by), by=by, usual=_pool(usual if usual is not None else before, by),
         features=[name for name in found.features if name in data.feature_names], metric=metric, unit=unit,
         rule=rules.pop(), value=value, jointly=jointly, draws=draws, name=labelled.name, random_state=seed,
-        progress=sys.stderr.isatty(),
+        progress=True,
     )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ from placings.cli.options import AsJson, Html, Reference
 from placings.cli.printing import print_json, print_note, print_text, say_when_stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
     from placings.feco import Alerts, Coverage, StoreHistory, Trend
@@ -259,9 +261,8 @@ def write_history_page(
     return alerts
 
 
-def _make_progress() -> Any:
-    import sys
+def _make_progress() -> Callable[[Any, int], None]:
+    from placings.core import Voice
 
-    if not sys.stderr.isatty():
-        return None
-    return lambda day, rows: print_text(f"{day:%Y-%m-%d}  {rows:,} rows", err=True)
+    say = Voice()
+    return lambda day, rows: say(f"{day:%Y-%m-%d}  {rows:,} rows")

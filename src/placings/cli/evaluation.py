@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.completion import complete_metrics, complete_rankers
 from placings.cli.loading import split_names
 from placings.cli.options import (
     COLUMNS,
@@ -65,7 +66,10 @@ DataPath = Annotated[
     list[Path],
     typer.Argument(help="The data to judge on: a file, several or a glob, or a known collection's folder."),
 ]
-Metrics = Annotated[str | None, typer.Option(help="What to judge by, with commas, e.g. ndcg@5,mrr.")]
+Metrics = Annotated[
+    str | None,
+    typer.Option(help="What to judge by, with commas, e.g. ndcg@5,mrr.", autocompletion=complete_metrics),
+]
 By = Annotated[
     list[str] | None,
     typer.Option(
@@ -185,7 +189,11 @@ def compare_files(
         list[str] | None, typer.Option(help="A file of scores and its name, alike.", metavar="NAME=FILE")
     ] = None,
     rankers: Annotated[
-        str | None, typer.Option(help="Or train these on folds: lightgbm,ridge,runs/tuned/best.yaml, …")
+        str | None,
+        typer.Option(
+            help="Or train these on folds: lightgbm,ridge,runs/tuned/best.yaml, …",
+            autocompletion=complete_rankers,
+        ),
     ] = None,
     folds: Annotated[int | None, typer.Option(min=1, help="Folds to train on.", metavar="N")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Train so often, averaged.", metavar="N")] = None,
@@ -508,7 +516,7 @@ def _start(
 
 
 def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> None:
-    from placings.core import MissingExtra
+    from placings.core import MissingExtra, fit_width
     from placings.report import render_result_page
 
     run.log(
@@ -516,7 +524,8 @@ def _write_comparison(run: RunFolder, result: Comparison, figure: str = "") -> N
     )
     run.write_text("comparison.json", result.to_json() + "\n")
     for suffix, kind in [("txt", "text"), ("md", "markdown"), ("tex", "latex")]:
-        run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
+        with fit_width(None):  # a file is as wide as its tables
+            run.write_text(f"comparison.{suffix}", result.report(kind) + "\n")
     try:
         run.write_text("comparison.html", render_result_page(result, figure=figure) + "\n")
     except MissingExtra as error:

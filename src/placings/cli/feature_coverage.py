@@ -231,6 +231,7 @@ def show_runbook(
         str | None,
         typer.Argument(help="severe-drop, mild-drop, no-data, mix-shift or overall-drop; all by default."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """What an alert means and what to do about it, step by step.
 
@@ -239,10 +240,17 @@ def show_runbook(
       placings coverage runbook severe-drop
       placings coverage runbook
     """
+    from placings.core import find_width
     from placings.feco import ENTRIES, find_entry
 
-    chosen = ENTRIES.values() if entry is None else [find_entry(entry)]
-    print_text("\n\n".join(each.to_text() for each in chosen))
+    chosen = dict(ENTRIES) if entry is None else {entry: find_entry(entry)}
+    if as_json:
+        from dataclasses import asdict
+
+        print_json({"entries": {name: asdict(each) for name, each in chosen.items()}}, indent=1)
+        return
+    width = min(100, find_width() or 100)
+    print_text("\n\n".join(each.to_text(width) for each in chosen.values()))
 
 
 def _list_numbers(text: str | None, option: str) -> list[int]:

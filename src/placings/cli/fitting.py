@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.completion import complete_metrics
 from placings.cli.options import (
     COLUMNS,
     AsJson,
@@ -50,7 +51,9 @@ def fit_files(
     valid_share: ValidShare = None,
     split_by: SplitBy = None,
     test: Annotated[Path | None, typer.Option(help="Test data, judged once at the end.")] = None,
-    metrics: Annotated[str | None, typer.Option(help="What to judge by, with commas.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="What to judge by, with commas.", autocompletion=complete_metrics)
+    ] = None,
     engine: WithEngine = None,
     fold: Annotated[
         int | None, typer.Option(help="Fold of a collection: its own train, valid, test.")

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from placings.cli.printing import print_text
+from placings.cli.options import AsJson
+from placings.cli.printing import print_json, print_text
 
 
 def import_model(
@@ -17,6 +18,7 @@ def import_model(
         str | None, typer.Option(help="lightgbm or xgboost; guessed from the file by default.")
     ] = None,
     names: Annotated[Path | None, typer.Option(help="Names of the features, one a line.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Turn a model that was trained elsewhere into a bundle: the same scores, now with a contract.
 
@@ -51,4 +53,8 @@ def import_model(
             )
         ranker.feature_names_ = found
     digest = ranker.save(out)
+    if as_json:
+        facts = {"model": str(out), "digest": digest, "ranker": libraries[library]}
+        print_json({**facts, "features": ranker.n_features_in_}, indent=1)
+        return
     print_text(f"model: {out} ({libraries[library]}, {ranker.n_features_in_} features)\ndigest: {digest}")

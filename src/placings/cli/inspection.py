@@ -10,7 +10,7 @@ import typer
 
 from placings.cli.options import AsJson, Columns, FoldNumber, takes
 from placings.cli.printing import print_json
-from placings.core import escape_line
+from placings.core import escape_line, find_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -177,7 +177,7 @@ def render_inspection(
         console.print(f"  {name:<18}{text}", soft_wrap=True)
     shown = arrange_features(everything, sort)[:limit]
     table, left_out = _fit_table(shown, console, bars)
-    width = console.width if console.is_terminal else max(PIPE_WIDTH, _natural_width(table, console))
+    width = _find_room(console) or max(PIPE_WIDTH, _natural_width(table, console))
     drawn = console.render(table, console.options.update(width=width))
     console.print(Segments(drawn), crop=False, end="")  # a pipe has no width to crop to
     if len(shown) < len(everything):
@@ -305,10 +305,15 @@ def _fit_table(facts: Sequence[FeatureFacts], console: Console, bars: str) -> tu
     for number in range(len(spared) + 1):
         left_out = spared[:number]
         table = _build_table(facts, bars, left_out)
-        spare = console.width - (_natural_width(table, console) - longest)
-        if not console.is_terminal or spare >= min(longest, NARROWEST):
+        spare = (_find_room(console) or PIPE_WIDTH) - (_natural_width(table, console) - longest)
+        if _find_room(console) is None or spare >= min(longest, NARROWEST):
             break
     return table, left_out
+
+
+def _find_room(console: Console) -> int | None:
+    """How wide the table may be; None in a pipe or a file, which have no width."""
+    return find_width() or (console.width if console.is_terminal else None)
 
 
 def _natural_width(table: Table, console: Console) -> int:

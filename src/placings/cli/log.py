@@ -14,6 +14,7 @@ from placings.cli.log_join import join_files
 from placings.cli.log_propensity import estimate_looks
 from placings.cli.log_simulation import simulate_places, simulate_shop
 from placings.cli.log_splitting import split_log
+from placings.cli.options import AsJson
 
 app = typer.Typer(
     cls=PlainFlags,
@@ -49,6 +50,7 @@ def compute_features(
     save: Annotated[
         Path | None, typer.Option(help="Also write the fitted features here (.json), for later logs.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compute the features of joined rows: ranking data that fit, compare and evaluate read.
 
@@ -63,7 +65,7 @@ def compute_features(
       placings log features next_week.parquet --preset features.json --out next.parquet
     """
     from placings.cli.checks import check_output
-    from placings.cli.printing import print_text
+    from placings.cli.printing import print_json, print_text
     from placings.data import check_width, name_written, write
     from placings.logs import ClickLog
     from placings.places import choose_preset, find_features, list_unused, write_features
@@ -82,10 +84,15 @@ def compute_features(
     write(data, out, **({"ids": "encode"} if form == "svmlight" else {}))
     if save is not None:
         write_features(features, save)
+    unused = list_unused(features, frame)
+    if as_json:
+        counts = {"searches": data.n_queries, "rows": data.n_rows, "features": data.n_features}
+        named = {"preset": str(chosen), "save": None if save is None else str(save), "unused": list(unused)}
+        print_json({"out": str(out), **counts, **named}, indent=1)
+        return
     told = (
         f"{out}: {data.n_queries:,} searches, {data.n_rows:,} rows, {data.n_features:,} features ({chosen})"
     )
-    unused = list_unused(features, frame)
     if unused:
         told += f"\ncolumns not used: {', '.join(unused)}"
         if chosen in ("places", "thesis"):

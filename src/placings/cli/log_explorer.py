@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from placings.cli.printing import print_text
+from placings.cli.options import AsJson
+from placings.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ def explore_log(
             "--simulated/--real", help="Say SIMULATED over every table; unless said, is_target tells."
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Look at a log: where people click, by type, query length, distance, week, hour, and who fails.
 
@@ -57,6 +59,10 @@ def explore_log(
         written = log.explore(
             out, unsuccessful=lost, title=title, zone=zone, types=types, simulated=simulated
         )
+        searches = log.n_searches
+    if as_json:
+        print_json({"page": str(written), "searches": searches}, indent=1)
+        return
     print_text(f"open {written}")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.checks import check_folder
-from placings.cli.options import LogFolder
-from placings.cli.printing import print_text
+from placings.cli.options import AsJson, LogFolder
+from placings.cli.printing import print_json, print_text
 from placings.core import BadInput, show_progress
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def simulate_places(
     ] = None,
     seed: Seed = 0,
     form: Form = FileForm.parquet,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate people who search for places; every list really comes from the index.
 
@@ -87,6 +88,10 @@ def simulate_places(
             progress=bar.reach,
         )
     written = log.write(out, form.value)
+    if as_json:
+        counts = {"searches": log.searches.num_rows, "actions": log.actions.num_rows}
+        print_json({"simulated": True, **counts, "written": list(map(str, written))}, indent=1)
+        return
     print_text(log.describe())
     print_text(f"written: {', '.join(str(path) for path in written)}")
 
@@ -101,6 +106,7 @@ def simulate_shop(
     ] = 0.0,
     seed: Seed = 0,
     form: Form = FileForm.parquet,
+    as_json: AsJson = False,
 ) -> None:
     """Generate the log of a shop's search: queries, products with 16 features, clicks, carts, purchases.
 
@@ -120,6 +126,10 @@ def simulate_shop(
     )
     written = shop.write(out, form.value)
     counts = {each["values"]: each["counts"] for each in shop.actions["action"].value_counts().to_pylist()}
+    if as_json:
+        facts = {"simulated": True, "searches": shop.searches.num_rows, "actions": counts}
+        print_json({**facts, "broken": shop.broken, "written": list(map(str, written))}, indent=1)
+        return
     told = ", ".join(f"{counts.get(name, 0):,} {name}s" for name in ("click", "cart", "purchase"))
     print_text(f"SIMULATED: {shop.searches.num_rows:,} searches; {told}")
     if broken:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from placings.cli.caching import app as cache_app
 from placings.cli.counterfactual import judge_candidate
 from placings.cli.demonstration import demo
 from placings.cli.evaluation import compare_files, evaluate_files
-from placings.cli.explaining import explain_order
+from placings.cli.explaining import explain_model
 from placings.cli.export import export_model
 from placings.cli.feature_coverage import app as coverage_app
 from placings.cli.fitting import fit_files
@@ -22,14 +23,15 @@ from placings.cli.flags import PlainFlags, find_flags
 from placings.cli.importing import import_model
 from placings.cli.inspection import inspect
 from placings.cli.log import app as log_app
+from placings.cli.options import Quiet, add_quiet
 from placings.cli.places import app as places_app
 from placings.cli.prediction import predict_files
-from placings.cli.printing import STOPPED, print_error, print_note, print_text
+from placings.cli.printing import STOPPED, find_columns, print_error, print_note, print_text
 from placings.cli.reproduce import app as reproduce_app
 from placings.cli.rerank import app as rerank_app
 from placings.cli.serve import app as serve_app
 from placings.cli.tuning import tune_files
-from placings.core import PlacingsError, escape_text, join_lines, say_flags
+from placings.core import PlacingsError, escape_text, fit_width, join_lines, say_flags, set_quiet
 
 LONGEST = 300  # letters of what a library says
 TRACEBACK = "PLACINGS_TRACEBACK"  # set to 1, it shows where an error came from
@@ -41,9 +43,10 @@ class Commands(PlainFlags):
     """All commands; says what one kept that was stopped."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; Ctrl-C ends it with one line."""
+        """Run the command, its tables as wide as the terminal; Ctrl-C ends it with one line."""
         try:
-            return super().invoke(ctx)
+            with fit_width(find_columns()):
+                return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             print_text("\n" + join_lines(f"stopped: {stop}" if str(stop) else "stopped"), err=True)
             raise typer.Exit(STOPPED) from None
@@ -54,7 +57,6 @@ app = typer.Typer(
     name="placings",
     help="Learning to rank from click log to live re-ranker.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,6 +77,7 @@ def start(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True)
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learning to rank from click log to live re-ranker."""
 
@@ -82,8 +85,8 @@ def start(
 app.command("inspect")(inspect)
 app.command("fit")(fit_files)
 app.command("predict")(predict_files)
-app.command("explain")(explain_order)
 app.command("evaluate")(evaluate_files)
+app.command("explain")(explain_model)
 app.command("compare")(compare_files)
 app.command("tune")(tune_files)
 app.command("would-have")(judge_candidate)
@@ -97,6 +100,13 @@ app.add_typer(places_app, name="places")
 app.add_typer(reproduce_app, name="reproduce")
 app.add_typer(cache_app, name="cache")
 app.command("demo")(demo)
+add_quiet(app)
+
+
+@cache
+def find_command() -> Any:
+    """All commands as click has them, made once in a process: a program may call `run` many times."""
+    return typer.main.get_command(app)
 
 
 def run() -> None:
@@ -108,13 +118,14 @@ def run() -> None:
         print_note(message if isinstance(message, str) else _say_options(message, sys.argv[1:]))
 
     _open_closed()
+    set_quiet(False)
     warnings.showwarning = say
     threading.excepthook = lambda told: _say_thread(told.exc_value)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: tidily
     code: Any = 0
     try:
         try:
-            code = app(standalone_mode=False)
+            code = find_command()(prog_name="placings", standalone_mode=False)
         finally:
             _flush()  # here, where a full disk can be told
     except Exception as error:  # the one net: whatever fails ends in one line
@@ -122,6 +133,8 @@ def run() -> None:
     except KeyboardInterrupt:
         print_text("stopped", err=True)
         code = STOPPED
+    finally:
+        set_quiet(False)  # the process may be a program that calls this one
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -195,7 +208,7 @@ def _describe_refusal(error: OSError) -> str:
 
 
 def _say_options(message: BaseException, words: Sequence[str]) -> str:
-    return say_flags(message, find_flags(typer.main.get_command(app), words))
+    return say_flags(message, find_flags(find_command(), words))
 
 
 def explain_option(error: Any) -> str:

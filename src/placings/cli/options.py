@@ -12,6 +12,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from placings.cli.completion import complete_metric, complete_ranker
+from placings.core import set_quiet
 from placings.rankers import RANKERS
 
 
@@ -71,7 +73,10 @@ Digest = Annotated[str | None, typer.Option(help="Refuse any other bundle than t
 Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.", metavar="MODEL")]
 
 # -- training ----------------------------------------------------------------------------------------
-RankerName = Annotated[str | None, typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME")]
+RankerName = Annotated[
+    str | None,
+    typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME", autocompletion=complete_ranker),
+]
 SplitBy = Annotated[
     str | None,
     typer.Option(
@@ -86,7 +91,7 @@ MLflow = Annotated[bool | None, typer.Option("--mlflow", help="Log the run to ML
 Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
 
 # -- judging -----------------------------------------------------------------------------------------
-RiskMetric = Annotated[str, typer.Option(help="The metric at risk.")]
+RiskMetric = Annotated[str, typer.Option(help="The metric at risk.", autocompletion=complete_metric)]
 TableFormat = Annotated[Format, typer.Option(help="How the tables are printed.")]
 
 WithEngine = Annotated[
@@ -123,7 +128,22 @@ Overwrite = Annotated[bool, typer.Option(help="Replace another run in that folde
 Html = Annotated[Path | None, typer.Option(help="Write one self-contained page here.", metavar="PAGE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Full precision for machines; NaN is null.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Report each cell on stderr, even when it is not a terminal.")
+    bool,
+    typer.Option("--verbose", "-v", help="Report each cell on stderr, even when it is not a terminal."),
+]
+
+
+def _hush(wanted: bool) -> bool:
+    if wanted:
+        set_quiet(True)
+    return wanted
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="No progress and no notes; errors stay.", callback=_hush, is_eager=True
+    ),
 ]
 
 
@@ -184,3 +204,31 @@ def takes(settings: type, name: str, *without: str) -> Callable[[Callable[..., N
         return run
 
     return widen
+
+
+def add_quiet(app: typer.Typer) -> None:
+    """Give every command of the app and of its groups `--quiet`, the same before and after its name."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = _widen(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            add_quiet(group.typer_instance)
+
+
+def _widen(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option more, which it is not handed: its callback has done all there is to do."""
+    kinds = get_type_hints(command, include_extras=True)
+    if "quiet" in kinds:
+        return command
+    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    own = inspect.signature(command)
+
+    @wraps(command)
+    def run(*args: Any, quiet: bool = False, **given: Any) -> None:
+        command(*args, **given)
+
+    told = [each.replace(annotation=kinds[name]) for name, each in own.parameters.items()]
+    run.__signature__ = own.replace(parameters=[*told, added])  # type: ignore[attr-defined]
+    run.__annotations__ = {**kinds, "quiet": Quiet}
+    return run

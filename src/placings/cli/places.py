@@ -9,7 +9,7 @@ import typer
 
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
-from placings.cli.options import Digest, Layers, Near, When
+from placings.cli.options import AsJson, Digest, Layers, Near, When
 from placings.cli.places_study import run_places_study
 from placings.cli.printing import print_json, print_text
 
@@ -26,6 +26,7 @@ def index_places(
         str, typer.Argument(help="A file of places (JSON lines, also compressed), or the word geonames.")
     ],
     out: Annotated[Path, typer.Argument(help="The index to write, such as places.db.")],
+    as_json: AsJson = False,
 ) -> None:
     """Index places by name, popularity and position, so that `places search` finds them.
 
@@ -43,6 +44,9 @@ def index_places(
         places = read_source(source, progress=bar.reach)
     with show_progress("indexing") as bar:
         build_index(places, out, progress=bar.reach)
+    if as_json:
+        print_json({"index": str(out), "places": len(places), "bytes": out.stat().st_size}, indent=1)
+        return
     print_text(
         f"{len(places):,} place{'' if len(places) == 1 else 's'} in {out} ({out.stat().st_size / 1e6:.0f} MB)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placings.cli.options import AsJson, Seed, Verbose
-from placings.cli.printing import print_json, print_text
-from placings.core import BadInput
+from placings.cli.printing import choose_progress, print_aside, print_json, print_text
+from placings.core import BadInput, choose_voice
 
 if TYPE_CHECKING:
     from placings.logs import ClickLog
@@ -84,7 +85,6 @@ def run_places_study(
       placings places study rows.parquet --split session --full
     """
     import shutil
-    import sys
 
     from placings.cli.checks import check_folder, check_inputs
     from placings.cli.printing import say_when_stopped
@@ -106,7 +106,7 @@ def run_places_study(
         raise BadInput("--quick and --full are opposites. Leave one out.")
     check_folder(out)
     check_inputs(rows, places)
-    progress = verbose or sys.stderr.isatty()
+    progress = choose_progress(verbose)
     if not resume and (out / CELLS).is_dir():
         shutil.rmtree(out / CELLS)
     with say_when_stopped(f"the finished cells are in {out / CELLS}; the same command goes on."):
@@ -122,7 +122,7 @@ def run_places_study(
     _write_page(result, out)
     print_json(write_json(result)) if as_json else print_text(render_study(result))
     if not as_json:
-        print_text(f"\nkept in {out}", err=True)
+        print_aside(f"\nkept in {out}")
 
 
 def _simulate(
@@ -133,7 +133,7 @@ def _simulate(
     clicks: StudyClicks,
     k: int,
     seed: int,
-    progress: bool,
+    progress: bool | Callable[[str], object],
 ) -> ClickLog:
     """A simulated log; kept in `out` under what it was made of, so that a second run reads it."""
     import hashlib
@@ -151,11 +151,7 @@ def _simulate(
     file = out / f"rows-{mark}.parquet"
     if file.is_file():
         return ClickLog.read(file)
-
-    def say(text: str) -> None:
-        if progress:
-            print_text(text, err=True)
-
+    say = choose_voice(progress)
     say("reading places")
     known = read_geonames() if places is None else read_places(places, zone=zone)
     out.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from placings.cli.options import Columns, Digest, FoldNumber, Split, takes
-from placings.cli.printing import print_rows, print_text
+from placings.cli.options import AsJson, Columns, Digest, FoldNumber, Split, takes
+from placings.cli.printing import print_json, print_rows, print_text
 
 
 @takes(Columns, "columns")
@@ -26,6 +26,7 @@ def predict_files(
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the first N of each query, best first.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score rows: one line a row with its query, item, score and rank in the query.
 
@@ -71,6 +72,11 @@ def predict_files(
         kept = order[rank[order] <= top]
         table_columns = {name: values[kept] for name, values in table_columns.items()}
     table = pa.table(table_columns)
+    if out is None and as_json:
+        from placings.core import write_json
+
+        print_json(write_json({"scores": table.to_pylist()}))
+        return
     if out is None:
         sink = pa.BufferOutputStream()
         pa.csv.write_csv(table, sink)
@@ -81,4 +87,7 @@ def predict_files(
             pa.csv.write_csv(table, str(temporary))
         else:
             write_sealed(table, temporary)
+    if as_json:
+        print_json({"out": str(out), "rows": table.num_rows}, indent=1)
+        return
     print_text(f"{table.num_rows:,} scores in {out}")

@@ -8,9 +8,17 @@ from typing import Annotated
 
 import typer
 
+from placings.cli.completion import complete_rankers, complete_transforms
 from placings.cli.flags import PlainFlags
 from placings.cli.options import AsJson, Format, Label, Missing, Qid, Seed, StudyFolder, TableFormat, Verbose
-from placings.cli.printing import check_format, print_json, print_result, print_text
+from placings.cli.printing import (
+    check_format,
+    choose_progress,
+    print_aside,
+    print_json,
+    print_result,
+    print_text,
+)
 
 PEOPLE = 400  # of a crowd in the live loop
 
@@ -41,7 +49,7 @@ def run_table1(
     ],
     out: StudyFolder = Path("table1"),
     methods: Annotated[
-        str, typer.Option(help="Transforms to compare, with commas.")
+        str, typer.Option(help="Transforms to compare, with commas.", autocompletion=complete_transforms)
     ] = "raw,gauss,cdf,log1p,mixture",
     trees: Annotated[bool, typer.Option("--trees", help="LightGBM and CatBoost beside them.")] = False,
     attention: Annotated[bool, typer.Option("--attention", help="Every method over attention, too.")] = False,
@@ -88,8 +96,6 @@ def run_table1(
       placings reproduce table1 train.txt --preset default --seeds 5 --folds 5
       placings reproduce table1 rows.parquet --steps 500 --set hidden=[64,32] --set batch=32
     """
-    import sys
-
     from placings.cli.checks import check_folder
     from placings.cli.loading import parse_settings, split_names
     from placings.cli.printing import say_when_stopped
@@ -119,11 +125,11 @@ def run_table1(
             random_state=seed,
             alpha=alpha,
             reading={name: value for name, value in reading.items() if value is not None},
-            progress=verbose or sys.stderr.isatty(),
+            progress=choose_progress(verbose),
         )
     print_result(table, "json" if as_json else format.value, "Table 1, reproduced")
     if not as_json:
-        print_text(f"\nkept in {out}", err=True)
+        print_aside(f"\nkept in {out}")
 
 
 @app.command("coverage-drop")
@@ -134,7 +140,9 @@ def run_coverage_drop(
     ] = None,
     out: StudyFolder = Path("coverage-drop"),
     parts: Annotated[str, typer.Option(help="mslr, generated, or both with a comma.")] = "mslr,generated",
-    rankers: Annotated[str, typer.Option(help="Rankers to compare, with commas.")] = "lightgbm,ridge",
+    rankers: Annotated[
+        str, typer.Option(help="Rankers to compare, with commas.", autocompletion=complete_rankers)
+    ] = "lightgbm,ridge",
     ids: Annotated[
         str, typer.Option(help="MSLR's features to mask, by number from 1.")
     ] = "8,55,134,108,127,128,130",
@@ -155,8 +163,8 @@ def run_coverage_drop(
 ) -> None:
     """The coverage paper's tables: what NDCG loses when a feature loses 5, 25 and 50 % of its coverage.
 
-    Finished cells are kept in --out: run the same command again to go on. The tables are printed as
-    Markdown, and written there with figures.
+    Finished cells are kept in --out: run the same command again to go on. The tables are printed, in a
+    pipe or a file as Markdown, and written there with figures.
 
     \b
     Examples:
@@ -164,13 +172,11 @@ def run_coverage_drop(
       placings reproduce coverage-drop --parts generated --queries 840
       placings reproduce coverage-drop mslr_sample --parts mslr --ids 134,8 --folds 3 --draws 5 --retrained 1
     """
-    import sys
-
     from placings.cli.checks import check_folder
     from placings.cli.coverage_costs import parse_shares
     from placings.cli.loading import split_names
     from placings.cli.printing import say_when_stopped
-    from placings.core import write_json
+    from placings.core import find_width, write_json
     from placings.studies import study_coverage_drop
 
     numbers = parse_folds(ids if "," in ids else f"{ids},")
@@ -181,11 +187,12 @@ def run_coverage_drop(
         study = study_coverage_drop(
             data, out, parts=split_names(parts), rankers=split_names(rankers), drops=shares,
             ids=numbers if isinstance(numbers, list) else [], folds=folds, draws=counts, queries=queries,
-            compared=compared, random_state=seed, progress=sys.stderr.isatty(),
+            compared=compared, random_state=seed, progress=True,
         )  # fmt: skip
-    print_json(write_json(study.to_dict())) if as_json else print_text(study.to_markdown())
+    shown = "markdown" if find_width() is None else "text"  # a terminal has no room for pipes
+    print_json(write_json(study.to_dict())) if as_json else print_text(study.report(shown))
     if not as_json:
-        print_text(f"kept in {out}", err=True)
+        print_aside(f"kept in {out}")
 
 
 @app.command("live")
@@ -216,8 +223,6 @@ def run_live(
       placings reproduce live --out out/live
       placings reproduce live --seeds 1 --people 100 --before 1 --weeks 2 --places places.jsonl
     """
-    import sys
-
     from placings.cli.checks import check_folder
     from placings.cli.printing import say_when_stopped
     from placings.places import read_places
@@ -229,11 +234,11 @@ def run_live(
     with say_when_stopped(f"the finished seeds are in {out / 'cells'}; the same command goes on."):
         found = run_live_loop(
             out, seeds=range(seed, seed + seeds), settings=settings, places=known,
-            progress=sys.stderr.isatty(),
+            progress=True,
         )  # fmt: skip
     print_json(found.to_json()) if as_json else print_text(found.table())
     if not as_json:
-        print_text(f"\nkept in {out}; open {out / 'index.html'}", err=True)
+        print_aside(f"\nkept in {out}; open {out / 'index.html'}")
     if not found.nothing_lost:
         raise typer.Exit(1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.completion import complete_metrics, complete_ranker
 from placings.cli.flags import PlainFlags
 from placings.cli.loading import split_names
 from placings.cli.options import AsJson, Digest, Layers, Near, When
@@ -47,7 +47,11 @@ def fit_log(
         ),
     ] = None,
     ranker: Annotated[
-        str, typer.Option(help="mean (of trees and a network), lightgbm, ridge, neural or another.")
+        str,
+        typer.Option(
+            help="mean (of trees and a network), lightgbm, ridge, neural or another.",
+            autocompletion=complete_ranker,
+        ),
     ] = "mean",
     guard: Annotated[
         bool, typer.Option(help="Keep the engine's order where the model was not shown to be as good.")
@@ -81,7 +85,7 @@ def fit_log(
       placings rerank fit rows.parquet --out reranker --propensity curve.json
     """
     from placings.cli.checks import check_folder, check_inputs
-    from placings.core import refuse_other
+    from placings.core import refuse_other, show_work
     from placings.logs import ClickLog
     from placings.rerank import Reranker
 
@@ -95,7 +99,6 @@ def fit_log(
     for part in ("model", "reranker"):
         refuse_other(out / part)
     check_inputs(log, valid)
-    _say(f"reading {log}")
     with ExitStack() as stack:
         rows = stack.enter_context(ClickLog.read(log))
         held = None if valid is None else stack.enter_context(ClickLog.read(valid))
@@ -104,8 +107,9 @@ def fit_log(
         else:
             train = rows
         declared = chosen or _choose_features(train)
-        _say(f"training {ranker} on {train.n_searches:,} searches, validating on {held.n_searches:,}")
-        reranker = Reranker(features=declared, **settings).fit(train, valid=held)
+        work = f"training {ranker} on {train.n_searches:,} searches, validating on {held.n_searches:,}"
+        with show_work(work):
+            reranker = Reranker(features=declared, **settings).fit(train, valid=held)
     digest = reranker.save(out, metrics={"valid_mrr": list(reranker.valid_.values())[-1]})
     found = {
         "out": str(out), "digest": digest, "lists": reranker.lists_,
@@ -126,7 +130,9 @@ def fit_log(
 def evaluate_log(
     model: Annotated[Path, typer.Argument(help="A re-ranker's folder.", metavar="DIR")],
     log: Annotated[Path, typer.Argument(help="A log that it has not learned from.", metavar="LOG")],
-    metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = "mrr,ndcg@10",
+    metrics: Annotated[
+        str, typer.Option(help="Metrics, with commas.", autocompletion=complete_metrics)
+    ] = "mrr,ndcg@10",
     by: Annotated[
         str | None,
         typer.Option(
@@ -291,12 +297,6 @@ def _read_propensity(told: str | None) -> Any:
         raise BadFile(
             told, f"{error} Write one with: placings log propensity LOG --out curve.json"
         ) from error
-
-
-def _say(text: str) -> None:
-    """What is being done, on stderr and only on a terminal."""
-    if sys.stderr.isatty():
-        print_text(text, err=True)
 
 
 def _choose_features(log: ClickLog) -> str:

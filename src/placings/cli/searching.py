@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from placings.core import escape_line
+from placings.core import escape_line, find_width, shorten_middle
 
 if TYPE_CHECKING:
     from placings.rerank import Focus, Hit
@@ -66,7 +66,10 @@ def write_lines(hits: Sequence[Hit], focus: Focus | None) -> Iterator[str]:
         )
     told = [column for column in range(5) if column < 2 or any(row[column] for row in rows[1:])]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    room = (find_width() or sum(widths) + 8) - 8 - sum(widths) + widths[1]
+    widths[1] = min(widths[1], max(room, 20))
     for row in rows:
+        row = (row[0], shorten_middle(row[1], widths[1]), *row[2:])
         cells = [
             row[column].ljust(widths[column]) if column in (1, 2) else row[column].rjust(widths[column])
             for column in told

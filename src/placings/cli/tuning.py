@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from placings.cli.completion import complete_metric
 from placings.cli.options import (
     COLUMNS,
     AsJson,
@@ -53,7 +54,9 @@ def tune_files(
         int | None, typer.Option(min=2, help="Or this many query folds of the training data; 3 by default.")
     ] = None,
     split_by: SplitBy = None,
-    metric: Annotated[str | None, typer.Option(help="What to judge by, ndcg@10 by default.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="What to judge by, ndcg@10 by default.", autocompletion=complete_metric)
+    ] = None,
     empty: Annotated[
         str | None, typer.Option(help="Queries with nothing relevant: drop, zero or one.")
     ] = None,

@@ -14,6 +14,7 @@ import numpy as np
 
 from placings.core.errors import UnknownName
 from placings.core.escaping import escape_line, escape_text
+from placings.core.narrow_tables import GAP, draw_narrow, find_width, wrap_note
 
 LATEX_MARKS = {
     "†": r"\dagger", "‡": r"\ddagger", "▼": r"\blacktriangledown", "▽": r"\triangledown", "!": "!",
@@ -64,7 +65,7 @@ def render_grid(grid: Grid, format: str = "text") -> str:
 
 
 def draw_text(grid: Grid) -> str:
-    """Aligned columns; the best of a column carries a *."""
+    """Aligned columns; the best of a column carries a *. Within `fit_width` they are at most so wide."""
     from rich.cells import cell_len  # some letters are two columns wide
 
     lines = [[_one_line(name) for name in grid.header]]
@@ -79,6 +80,11 @@ def draw_text(grid: Grid) -> str:
         for place, cell in enumerate(cells):
             line[place] += " " * (hang[place] - len(cell.marks) - cell.best) if place >= grid.left else ""
     widths = [max(cell_len(line[place]) for line in lines) for place in range(len(grid.header))]
+    legend = ["* best of its column."] if grid.has_best else []
+    width = find_width()
+    notes = [part for note in (*map(escape_text, grid.notes), *legend) for part in _wrap_lines(note, width)]
+    if width is not None and sum(widths) + GAP * (len(widths) - 1) > width:
+        return "\n".join([*draw_narrow(lines[0], lines[1:], grid.left, width), *notes])
     drawn = []
     for line in lines:
         parts = []
@@ -87,8 +93,6 @@ def draw_text(grid: Grid) -> str:
             parts.append(text + space if place < grid.left else space + text)
         drawn.append("  ".join(parts).rstrip())
     rule = "─" * max(cell_len(line) for line in drawn)
-    legend = ["* best of its column."] if grid.has_best else []
-    notes = [*map(escape_text, grid.notes), *legend]
     return "\n".join([drawn[0], rule, *drawn[1:], *([rule] if grid.rows else []), *notes])
 
 
@@ -281,6 +285,10 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def _wrap_lines(note: str, width: int | None) -> list[str]:
+    return [part for line in note.split("\n") for part in wrap_note(line, width)]
 
 
 def _one_line(text: str) -> str:

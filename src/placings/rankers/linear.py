@@ -13,7 +13,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from placings.core import AnyArray, BadInput, Floats, Ints, PlacingsWarning, parse_json, setting
+from placings.core import (
+    AnyArray,
+    BadInput,
+    Floats,
+    Ints,
+    PlacingsWarning,
+    Voice,
+    is_quiet,
+    parse_json,
+    setting,
+)
 from placings.data import Matrix, RankingData
 from placings.rankers.design import Design, average_rows, cut, keep_used, measure_design
 from placings.rankers.estimator import Ranker, as_seed
@@ -45,8 +55,8 @@ class LinearRanker(Ranker):
     label level teach nothing.
 
     `transform` is a name ("quantile_normal", "cdf", "log1p", …), a Transform or a scikit-learn transformer:
-    the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and the
-    missing values are filled before it. None: the features as they are.
+    the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and
+    the missing values are filled before it. None: the features as they are.
 
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
     value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
@@ -366,13 +376,17 @@ class LinearRanker(Ranker):
         return w
 
     def _watch(self) -> Callable[[int, float, float], None]:
-        if not self.verbose or not sys.stderr.isatty():
+        if not self.verbose or is_quiet():
             return lambda *_: None
+        voice, terminal = Voice(), sys.stderr.isatty()
 
         def show(step: int, objective: float, gap: float) -> None:
             done = gap <= self.tol * objective
             end = "\n" if done else ""
             text = f"step {step}: objective {objective:.6g}, at most {gap / objective:.1e} above the minimum"
+            if not terminal:
+                voice(f"{type(self).__name__} {text}")
+                return
             print(f"\r\x1b[K{type(self).__name__} {text}", end=end, file=sys.stderr, flush=True)
 
         return show

@@ -166,18 +166,22 @@ class Study:
 
     def to_markdown(self) -> str:
         """One section a data set and ranker, one table a masked unit."""
+        return self.report("markdown")
+
+    def report(self, format: str = "text") -> str:
+        """The same with its tables as "text" or "markdown"."""
         lines = ["# What a drop in coverage costs", ""]
         for plan in self.plans:
             lines += [f"## {plan.title}", ""]
             for (data, ranker, unit), found in self.tables.items():
                 if data == plan.name:
-                    lines += [f"### {ranker}, the {unit} masked", "", found.table("markdown"), ""]
+                    lines += [f"### {ranker}, the {unit} masked", "", found.table(format), ""]
             for (data, ranker), relation in self.relations.items():
                 if data == plan.name:
                     lines += [f"### {ranker}: importance against impact", "", f"{relation!r}.", ""]
             for (data, ranker), found_all in self.correlations.items():
                 if data == plan.name:
-                    lines += [f"### {ranker}: coverage against NDCG", "", found_all.table("markdown"), ""]
+                    lines += [f"### {ranker}: coverage against NDCG", "", found_all.table(format), ""]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ def study_places(
     settings: StudySettings | None = None,
     simulated: bool | None = None,
     families: Families | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[str], object] = False,
 ) -> dict[str, Any]:
     """All tables of chapter 6 from a click log, its rows or their file, as one plain dict.
 
@@ -94,7 +94,8 @@ def study_places(
     `simulated` is written over every table; if it is not said, a log that names the true target
     (`is_target`) is taken for one.
 
-    `families` are feature sets by name in place of the study's own; see `list_families`.
+    `families` are feature sets by name in place of the study's own; see `list_families`. `progress` says each
+    cell on stderr, or to a function.
     """
     began = time.perf_counter()
     if isinstance(rows, ClickLog):

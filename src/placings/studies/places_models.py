@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +17,7 @@ from placings.core import (
     Floats,
     Ints,
     UnknownName,
-    escape_line,
+    choose_voice,
     keep_cell,
     keep_old_names,
     need_library,
@@ -376,7 +375,7 @@ class StudyCells:
     settings: StudySettings
     feature_data: FeatureData
     folder: Path | None
-    progress: bool = False
+    progress: bool | Callable[[str], object] = False
     versions: Mapping[str, str] = field(default_factory=list_versions)
     begun: float = field(default_factory=time.perf_counter)
 
@@ -410,12 +409,7 @@ class StudyCells:
 
     def say(self, text: str) -> None:
         """One line on stderr, if wanted."""
-        if self.progress:
-            print(
-                f"[{time.perf_counter() - self.begun:7.1f} s] {escape_line(text)}",
-                file=sys.stderr,
-                flush=True,
-            )
+        choose_voice(self.progress)(f"[{time.perf_counter() - self.begun:7.1f} s] {text}")
 
     def judge(
         self,

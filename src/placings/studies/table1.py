@@ -6,7 +6,6 @@ Zhuang, Wang, Bendersky and Najork: Feature Transformation for Neural Ranking Mo
 from __future__ import annotations
 
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +23,8 @@ from placings.core import (
     UnknownName,
     check_count,
     check_share,
+    choose_voice,
     digest_array,
-    escape_line,
     name_cell,
     plain_value,
     read_array,
@@ -409,7 +408,7 @@ def reproduce_table1(
         Table1Cells(None if folder is None else folder / "cells", keep),
         entrants,
         range(random_state, random_state + seeds),
-        _choose_voice(progress),
+        choose_voice(progress),
         _count_cells(entrants, seeds, len(source.numbers)),
     )
     sizes = [study.run_fold(number, parts) for number, parts in source]
@@ -518,14 +517,6 @@ class _Study:
 
 def _count_cells(entrants: Sequence[Entrant], seeds: int, folds: int) -> int:
     return sum(len(each.rates) - 1 + seeds * folds for each in entrants)
-
-
-def _choose_voice(progress: bool | Callable[[str], object]) -> Callable[[str], object]:
-    if callable(progress):
-        return progress
-    if not progress:
-        return lambda line: None
-    return lambda line: print(escape_line(line), file=sys.stderr, flush=True)
 
 
 def _compare_block(study: _Study, network: str, rule: str, **testing: Any) -> Comparison:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from placings.core import Cell, Grid, MissingExtra, render_grid, write_json, write_text
+from placings.core import Cell, Grid, MissingExtra, fit_width, render_grid, write_json, write_text
 from placings.evaluation import Comparison
 from placings.report import Claim, MixtureShares, average_shares, check_claims
 from placings.studies.table1_entrants import NETWORKS
@@ -233,12 +233,13 @@ class Table1:
         folder.mkdir(parents=True, exist_ok=True)
         drawn = self._draw(folder)
         pictures = "".join(f"\n\n![{path.stem}]({path.name})" for path in drawn)
-        texts = {
-            "table1.json": self.to_json(),
-            "table1.md": self.report("markdown") + pictures,
-            "table1.tex": self.report("latex"),
-            "table1.txt": self.report(),
-        }
+        with fit_width(None):  # a file is as wide as its tables
+            texts = {
+                "table1.json": self.to_json(),
+                "table1.md": self.report("markdown") + pictures,
+                "table1.tex": self.report("latex"),
+                "table1.txt": self.report(),
+            }
         for name, text in texts.items():
             write_text(folder / name, text + "\n")
         return [*(folder / name for name in texts), *drawn]

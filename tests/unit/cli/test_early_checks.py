@@ -88,6 +88,8 @@ CASES = [
     (["predict", GONE, GONE, "--out", f"{NO}.csv"], "--out: nothing can be written"),
     (["predict", GONE, GONE, "--out", "nowhere/s.csv"], "the folder nowhere of s.csv does not exist"),
     (["predict", "nomodel", "rows.txt"], "nomodel: is not a bundle"),
+    (["explain", GONE, "--above", "a"], "Add --query"),
+    (["explain", GONE, "--kind", "nonsense"], "no kind of importance 'nonsense'"),
     (["export", GONE, f"{NO}.onnx"], "OUT: nothing can be written"),
     (["import-model", GONE, "m", "--library", "sklearn"], "no library 'sklearn'"),
     (["import-model", GONE, NO], "OUT: nothing can be written"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,24 @@ def split_words(text: str) -> list[str]:
     return [word for word in re.split(r"[\s│╭╮╰╯─\x08]+", text) if word]
 
 
+@cache
+def show_help(path: tuple[str, ...]) -> str:
+    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+    assert result.exit_code == 0
+    return result.stdout
+
+
 @pytest.mark.parametrize(
     ("path", "command"), COMMANDS, ids=[" ".join(path) or "placings" for path, _ in COMMANDS]
 )
 def test_help_shows_every_word_that_was_written_and_no_picture(path: tuple[str, ...], command: Any) -> None:
-    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
-    assert result.exit_code == 0
-    shown = " ".join(split_words(result.stdout))
+    text = show_help(path)
+    shown = " ".join(split_words(text))
     written = [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)]
     if isinstance(command, click.Group):
         written = [command.help or ""]
     known = {*"".join(written), *map(chr, range(0x2500, 0x2580))}  # the last are the boxes
-    pictures = [sign for sign in result.stdout if unicodedata.category(sign) == "So" and sign not in known]
+    pictures = [sign for sign in text if unicodedata.category(sign) == "So" and sign not in known]
     assert not pictures  # rich turns :top: into one
     for text in written:
         for word in split_words(TAG.sub("", text)):
@@ -61,6 +68,6 @@ def test_no_help_shows_a_type_behind_a_flag() -> None:
     """`--json`, not `--json <bool>`: in every command, and in the line of --help itself."""
     assert len(COMMANDS) > 30
     for path, _ in COMMANDS:
-        text = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "120"}).output
+        text = show_help(path)
         assert "--help" in text
         assert "bool" not in text.lower(), path

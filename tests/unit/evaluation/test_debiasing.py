@@ -150,6 +150,7 @@ def test_tuning_judges_by_it():
     assert on_held.best_value == pytest.approx(expected.mean())
 
 
+@pytest.mark.slow
 def test_a_tuning_by_worker_processes_hands_propensities_on():
     data = make_clicks(12)
     alone = tune("ridge", data, trials=2, method="random", metric="dcg@3:ips", random_state=0, prune=False)

@@ -185,6 +185,7 @@ def test_a_stopped_search_goes_the_way_it_would_have_gone(data: RankingData, tmp
     assert FITS == []
 
 
+@pytest.mark.slow
 def test_a_killed_trial_gives_its_place_back(data: RankingData, tmp_path: Path) -> None:
     """A process is killed in the middle of its fourth trial; the next call does just what is missing."""
     np.savez(tmp_path / "data.npz", X=data.X, y=data.y, qid=data.query_index)
@@ -382,6 +383,7 @@ def test_workers_try_what_one_would_and_do_no_more_than_asked(data: RankingData,
     assert tried(tune(Slope(), data, storage=tmp_path / "tune.db", **settings)) == tried(alone)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_a_failed_trial_and_is_replaced(data: RankingData) -> None:
     space = {"fail": ["die", ""]}
     found = tune(Slope(), data, method="grid", space=space, workers=2, random_state=0)
@@ -454,6 +456,7 @@ def test_the_curve_shows_trials_best_so_far_and_what_mattered(data: RankingData)
     assert "chance" not in draw_tuning(few)
 
 
+@pytest.mark.slow
 def test_parameters_without_effect_pass_the_chance_line_in_about_one_search_of_twenty() -> None:
     """60 searches over five idle parameters: 3 are expected to pass; more than 8 has odds of 1 in 350."""
     space = {f"p{number}": Float(0.0, 1.0) for number in range(5)}

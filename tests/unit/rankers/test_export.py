@@ -142,6 +142,7 @@ def test_the_default_mixture_scores_the_same_with_indicators(ranker: NeuralRanke
     assert made.lists == ALONE
 
 
+@pytest.mark.slow
 def test_every_single_transform_scores_the_same_each_on_its_feature(tmp_path: Path) -> None:
     ranker = fit(transform=EVERY)
     check_scores(ranker, export_ranker(ranker, tmp_path / "ranker.onnx").path)
@@ -189,6 +190,7 @@ def test_rows_of_one_query_are_scaled_together_one_call_a_query(tmp_path: Path) 
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.slow
 def test_attention_sees_all_rows_of_a_call_as_one_list(tmp_path: Path) -> None:
     ranker = fit(network="attention", steps=40, lr=0.01, width=8, heads=2)
     made = export_ranker(ranker, tmp_path / "ranker.onnx")

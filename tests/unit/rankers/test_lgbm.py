@@ -198,11 +198,11 @@ def test_the_weight_of_a_row_that_is_never_the_better_one_says_nothing() -> None
 def test_weights_of_items_are_repeated_to_the_bit_and_stop_early(objective: str) -> None:
     weight = np.random.default_rng(1).uniform(0.5, 2.0, TRAIN.n_rows)
     data = TRAIN.replace(weight=weight)
-    first = make(objective=objective, rounds=40, early_stopping=5).fit(data, valid=VALID)
-    again = make(objective=objective, rounds=40, early_stopping=5, n_jobs=2).fit(data, valid=VALID)
+    first = make(objective=objective, rounds=12, early_stopping=5).fit(data, valid=VALID)
+    again = make(objective=objective, rounds=12, early_stopping=5, n_jobs=2).fit(data, valid=VALID)
     np.testing.assert_array_equal(first.predict(VALID), again.predict(VALID))
     assert len(first.history_) >= first.rounds_
-    plain = make(objective=objective, rounds=40, early_stopping=5).fit(TRAIN, valid=VALID)
+    plain = make(objective=objective, rounds=12, early_stopping=5).fit(TRAIN, valid=VALID)
     found, expected = (
         np.nanmean(ndcg(each.predict(VALID), VALID.y, VALID.offsets, k=10)) for each in (first, plain)
     )

@@ -152,6 +152,7 @@ def test_a_catboost_file_whose_trees_lead_astray_is_refused_before_catboost_sees
 # -- a child process ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_import_model_of_a_file_with_one_changed_parent_is_exit_1(booster: Any, tmp_path: Path) -> None:
     path = write_json(booster, tmp_path / "model.json", set_at("parents", 2, 1_900_000_000))
     ended = call_placings("import-model", path, tmp_path / "out")

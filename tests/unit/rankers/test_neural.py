@@ -259,6 +259,7 @@ def test_a_bundle_keeps_the_settings_that_the_size_of_its_data_chose(
         np.testing.assert_array_equal(back.predict(data), ranker.predict(data))
 
 
+@pytest.mark.slow
 def test_the_default_learns_in_bfloat16_what_it_learns_in_float32() -> None:
     made = pg.make_ranking(60, n_features=10, mean_size=20, random_state=0).data
     train, test = made.split(0.6, 0.4, random_state=0)

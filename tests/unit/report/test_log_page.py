@@ -190,6 +190,7 @@ def test_intervals_that_are_not_known_leave_the_dot() -> None:
     assert ">a $</text>" in lone
 
 
+@pytest.mark.slow
 def test_far_places_and_few_sessions_have_numbers_that_can_be(tmp_path: Path) -> None:
     """Half of the clicks are 2,250 km away; of two sessions Student's t would reach below nothing."""
     rows = make_rows(80)

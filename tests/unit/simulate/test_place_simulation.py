@@ -287,6 +287,7 @@ def test_rows_are_those_of_the_join(unsuccessful: Any, log: PlaceLog) -> None:
     pd.testing.assert_frame_equal(own, rows)  # the same columns too, `outcome` and the chains among them
 
 
+@pytest.mark.slow
 def test_exploring_the_log_and_exploring_the_join_of_its_files_tell_the_same_counts(
     log: PlaceLog, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_second_run_trains_nothing_and_says_the_same(
     assert study_coverage_drop(sample, out, **SMALL).to_markdown() == study.to_markdown()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_where_it_was(done: tuple[Study, Path], sample: Path) -> None:
     study, out = done
     cells = sorted((out / "cells").glob("mslr_ridge_row_*"))

@@ -305,6 +305,7 @@ def test_a_re_ranker_that_was_exchanged_or_removed_is_trained_again(
     load_reranker(tmp_path / "reranker", digest=again["served"]["digest"])
 
 
+@pytest.mark.slow
 def test_a_log_with_carts_and_purchases_goes_through_the_study(rows: Any) -> None:
     grades = np.where(np.arange(len(rows)) % 3 == 0, 3.0, 1.0)
     graded = rows.assign(label=rows["label"] * grades)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,29 @@ def run_demo(places: Path, out: Path) -> str:
     return result.stdout
 
 
+def shorten(patch: pytest.MonkeyPatch) -> None:
+    """Few rounds and steps: how well the rankers learn is for make test-slow."""
+    from placings.rerank import reranker
+    from placings.studies import places_demo
+
+    members = reranker.list_members
+    few = {"rounds": 5, "slow_rounds": 3, "trials": 1, "steps": 3, "neural_steps": 6, "bootstrap": 50}
+    patch.setattr(places_demo, "SETTINGS", replace(places_demo.SETTINGS, **few))
+    patch.setattr(
+        reranker,
+        "list_members",
+        lambda random_state=0, **options: members(random_state, **{**options, "rounds": 5, "steps": 6}),
+    )
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
     folder = tmp_path_factory.mktemp("demo")
     places = write_places(folder / "places.jsonl")
     out = folder / "out"
-    return out, run_demo(places, out), places
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        return out, run_demo(places, out), places
 
 
 def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[Path, str, Path]) -> None:
@@ -138,7 +156,9 @@ def test_the_same_seed_says_the_same(done: tuple[Path, str, Path], tmp_path: Pat
             if "places.db (" not in line
         ]
 
-    again = run_demo(done[2], tmp_path / "again")
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        again = run_demo(done[2], tmp_path / "again")
     assert strip(again, tmp_path / "again") == strip(done[1], done[0])
 
 

@@ -186,6 +186,7 @@ class Killed(Exception):
     """The study is stopped here."""
 
 
+@pytest.mark.slow
 def test_a_study_that_was_killed_goes_on_to_equal_results(small: Any, tmp_path: Path) -> None:
     asked = {"methods": ("raw", "mixture"), "lr": 0.1, **QUICK}
     expected = reproduce_table1(small, out=tmp_path / "whole", **asked)

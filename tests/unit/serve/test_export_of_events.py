@@ -13,11 +13,14 @@ import pytest
 from terminal import call_placings
 
 from placings.core import BadFile, BadInput
-from placings.logs import join_logs
+from placings.logs import estimate_propensity, join_logs
+from placings.rerank import Request
+from placings.serve.arms import Arm, Arms, Exploration
 from placings.serve.click_counts import ClickCounts
 from placings.serve.event_store import FILE, Event, EventStore, ShownList, StoreBusy, connect
 from placings.serve.export import export_log
 from placings.serve.forgetting import compact, forget_user, prune_store
+from placings.serve.service import Answer, Reply, describe, draw
 
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -85,6 +88,50 @@ def test_the_join_reads_an_export_as_it_is_and_its_report_adds_up(tmp_path):
         "engine_position": 4, "shown_probability": 0.9, "past_clicks": 1.0, "price": 4.0,
     }  # fmt: skip
     assert {name: first[name] for name in told} == told
+
+
+def test_far_swaps_are_exported_joined_and_read_as_they_were_drawn(tmp_path):
+    """Four items, the engine's order turned round; people look at rank k once for k looks at rank 1."""
+    arms = Arms((Arm("model", 1.0, ("model",)),), Exploration(0.5, 3, reach=2))
+    request = Request({"query": "ulm"}, [{"item_id": item} for item in "abcd"])
+    looks, drawn, clicks = random.Random(0), {}, []
+    with EventStore(tmp_path / "data") as store:
+        for number in range(1500):
+            name = f"search-{number}"
+            answer = {"model": Answer((3, 2, 1, 0), (), "m")}
+            list_, chosen, reason = draw(arms, arms.arms[0], answer, list("abcd"), name)
+            drawn[name] = list_
+            reply = Reply(list_, "model", chosen, reason)
+            body = describe(request, reply, name, arms=arms, user=name, session=name)
+            store.note(ShownList(name, json.loads(json.dumps(body)), NOW + number, name))
+            clicks += [
+                Event(
+                    f"{name}.{place}",
+                    name,
+                    {"item_id": item["item_id"], "action": "click"},
+                    NOW + number + 3.0,
+                    name,
+                )
+                for place, item in enumerate(body["results"], 1)
+                if looks.random() < 0.5 / place
+            ]
+        store.add(clicks).result(30)
+    export_log(tmp_path / "data", tmp_path / "out")
+    log = join_logs(
+        str(tmp_path / "out/searches.parquet"),
+        str(tmp_path / "out/actions.parquet"),
+        unsuccessful="negatives",
+    )
+    first = log.rows.groupby("search_id").first()
+    for name, list_ in drawn.items():
+        told = first.loc[name, ["swapped", "swapped_with", "swap_reach"]].tolist()
+        assert told == [list_.swapped, list_.swapped_with, 2]
+    curve = estimate_propensity(log)
+    assert curve.method == "swaps"
+    assert "two items, at most 2 places apart, were swapped" in curve.says
+    assert curve.ranks.tolist() == [1, 2, 3]  # nothing is swapped below the depth
+    assert (curve.low <= [1.0, 1 / 2, 1 / 3]).all()
+    assert (curve.high >= [1.0, 1 / 2, 1 / 3]).all()
 
 
 def test_orphans_are_counted_and_untrusted_events_are_kept_apart(tmp_path):

@@ -45,7 +45,7 @@ class LinearRanker(Ranker):
     label level teach nothing.
 
     `transform` is a name ("quantile_normal", "cdf", "log1p", …), a Transform or a scikit-learn transformer:
-    the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and the
+    the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and
     missing values are filled before it. None: the features as they are.
 
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
@@ -148,7 +148,7 @@ class LinearRanker(Ranker):
 
     @transform.setter
     def transform(self, given: Any) -> None:
-        vars(self)["transform"] = given
+        self.__dict__["transform"] = given
 
     @property
     def _given(self) -> Any:
@@ -248,7 +248,7 @@ class LinearRanker(Ranker):
             return files
         facts, arrays = self.transform_.state()
         out = io.BytesIO()
-        np.savez(out, **arrays)
+        np.savez(out, **arrays)  # type: ignore[arg-type]
         told = {"state": facts, "columns": len(self.coef_), "given": not isinstance(self._given, str)}
         return {**files, TRANSFORM: out.getvalue(), FACTS: json.dumps(told).encode()}
 

@@ -90,9 +90,9 @@ def _read_lightgbm(ranker: Any) -> TreeTable:
     forest = read_forest(ranker.booster_.model_to_string())
     if forest is None:
         raise BadInput(
-            "this LightGBM model has what an ONNX file of thresholds cannot hold: splits by categories, linear "
-            "leaves, an average of trees, or zeros that count as missing. Serve it from its bundle, or train "
-            "without these."
+            "this LightGBM model has what an ONNX file of thresholds cannot hold: splits by categories, "
+            "linear leaves, an average of trees, or zeros that count as missing. Serve it from its "
+            "bundle, or train without these."
         )
     ends = np.append(forest.roots[1:], len(forest.feature))
     with np.errstate(invalid="ignore"):
@@ -123,8 +123,8 @@ def _read_xgboost(ranker: Any) -> TreeTable:
         )
         if (kinds == 1).any():
             raise BadInput(
-                "this XGBoost model splits by categories, which an ONNX file of thresholds cannot hold. Serve "
-                "it from its bundle, or encode the categories as numbers."
+                "this XGBoost model splits by categories, which an ONNX file of thresholds cannot hold. "
+                "Serve it from its bundle, or encode the categories as numbers."
             )
         leaf, own = left == -1, np.arange(len(left))
         value = np.asarray(tree["split_conditions"], dtype=np.float32).astype(np.float64)

@@ -121,8 +121,7 @@ def fit_files(
     if "random_state" in check_ranker(name, given).get_params():
         given.setdefault("random_state", random_state)
     model = check_ranker(name, given)
-    files = gather_files(data)
-    folder = check_fit(files, chosen, names, model, tensorboard)
+    folder = check_fit(files := gather_files(data), chosen, names, model, tensorboard)
     parts = read_parts(files, chosen, random_state)
     check_alike(parts)
     check_judged(parts, names, model)

@@ -9,10 +9,19 @@ import numpy as np
 
 from placings.core import Floats
 from placings.data import RankingData
-from placings.metrics import CLIP, Metric, find_clipped, is_relevant, metric, sum_by_query, weigh_places
+from placings.metrics import (
+    CLIP,
+    AnyMetric,
+    Metric,
+    find_clipped,
+    is_relevant,
+    metric,
+    sum_by_query,
+    weigh_places,
+)
 
 
-def check_propensity(metrics: Iterable[str | Metric], *parts: RankingData | None) -> None:
+def check_propensity(metrics: Iterable[AnyMetric], *parts: RankingData | None) -> None:
     """Refuse data without a propensity where a metric needs one, before anything is trained or scored."""
     for each in metrics:
         for data in parts:

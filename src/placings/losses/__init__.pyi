@@ -15,7 +15,6 @@ from .names import Loss as Loss
 from .names import find_loss as find_loss
 from .names import list_keywords as list_keywords
 from .own import HELD_LOSSES as HELD_LOSSES
-from .own import OWN_LOSSES as OWN_LOSSES
 from .own import hold_loss as hold_loss
 from .own import register_loss as register_loss
 from .pairwise import fidelity_loss as fidelity_loss

@@ -21,8 +21,6 @@ from .order import count_by_query as count_by_query
 from .order import is_relevant as is_relevant
 from .order import sum_by_query as sum_by_query
 from .own import HELD_METRICS as HELD_METRICS
-from .own import OWN_METRICS as OWN_METRICS
-from .own import hold_metric as hold_metric
 from .own import register_metric as register_metric
 from .rank import arp as arp
 from .rank import average_precision as average_precision

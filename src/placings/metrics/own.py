@@ -85,7 +85,7 @@ class OwnMetric(RegisteredMetric):
     """A user's function in the registry: its keywords, and the rules that are followed around it."""
 
     @property
-    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+    def defaults(self) -> dict[str, Any]:
         """The keywords that can be set."""
         own: Any = self.function
         parameters = _list_parameters(own.function)

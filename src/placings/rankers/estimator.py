@@ -81,7 +81,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                         from placings.rankers.catalogue import refuse_setting
 
                         refuse_setting(cls, name)
-        return super().__new__(cls)
+        made: Self = super().__new__(cls)
+        return made
 
     def set_params(self, **params: Any) -> Self:
         """Change settings, as in scikit-learn; one of another library is answered by its name here."""

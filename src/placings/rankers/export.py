@@ -154,7 +154,8 @@ class LinearScorer(nn.Module):
         self.features = ranker.n_features_in_
 
     def forward(self, features: Tensor) -> Tensor:
-        return (self.prepared(features).double() @ self.coef + self.intercept).float()
+        scores: Tensor = (self.prepared(features).double() @ self.coef + self.intercept).float()
+        return scores
 
 
 def make_exported(transform: Transform) -> Prepared:

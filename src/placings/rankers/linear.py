@@ -56,7 +56,7 @@ class LinearRanker(Ranker):
 
     `transform` is a name ("quantile_normal", "cdf", "log1p", …), a Transform or a scikit-learn transformer:
     the features pass it first, in `fit` and whenever rows are scored; `coef_` is then of what it gives, and
-    the missing values are filled before it. None: the features as they are.
+    missing values are filled before it. None: the features as they are.
 
     `scale=True` divides dense columns by their standard deviation, sparse ones by their largest absolute
     value; a constant dense column gets no weight. `missing` ("median", "mean", "zero") fills NaN in dense
@@ -158,7 +158,7 @@ class LinearRanker(Ranker):
 
     @transform.setter
     def transform(self, given: Any) -> None:
-        vars(self)["transform"] = given
+        self.__dict__["transform"] = given
 
     @property
     def _given(self) -> Any:
@@ -258,7 +258,7 @@ class LinearRanker(Ranker):
             return files
         facts, arrays = self.transform_.state()
         out = io.BytesIO()
-        np.savez(out, **arrays)
+        np.savez(out, **arrays)  # type: ignore[arg-type]
         told = {"state": facts, "columns": len(self.coef_), "given": not isinstance(self._given, str)}
         return {**files, TRANSFORM: out.getvalue(), FACTS: json.dumps(told).encode()}
 

@@ -91,8 +91,8 @@ def _read_lightgbm(ranker: Any) -> TreeTable:
     if forest is None:
         raise BadInput(
             "this LightGBM model has what an ONNX file of thresholds cannot hold: splits by categories, "
-            "linear leaves, an average of trees, or zeros that count as missing. Serve it from its bundle, "
-            "or train without these."
+            "linear leaves, an average of trees, or zeros that count as missing. Serve it from its "
+            "bundle, or train without these."
         )
     ends = np.append(forest.roots[1:], len(forest.feature))
     with np.errstate(invalid="ignore"):

@@ -440,7 +440,7 @@ class DropCells:
         from sklearn.base import clone
 
         fresh: Ranker = clone(self.rankers[ranker])
-        return fresh.set_params(random_state=self.asked["random_state"])  # type: ignore[no-any-return]
+        return fresh.set_params(random_state=self.asked["random_state"])
 
 
 def _list_importance(ranker: Ranker, train: RankingData) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from .mixing import VectorForm as VectorForm
 from .mixture import Mixture as Mixture
 from .names import TRANSFORMS as TRANSFORMS
 from .names import make_transform as make_transform
-from .own import OWN_TRANSFORMS as OWN_TRANSFORMS
-from .own import is_transformer as is_transformer
 from .own import register_transform as register_transform
 from .per_feature import PerFeature as PerFeature
 from .policy import find_places as find_places

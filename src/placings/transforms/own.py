@@ -83,8 +83,8 @@ def register_transform(
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> register_transform("root", lambda: FunctionTransformer(np.cbrt))
     >>> from placings.transforms import make_transform
-    >>> make_transform("root").fit_transform([[8.0], [27.0]]).tolist()
-    [[2.0], [3.0]]
+    >>> make_transform("root").fit_transform([[8.0], [-1.0]]).tolist()
+    [[2.0], [-1.0]]
     """
     from placings.transforms.names import TRANSFORMS
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from placings.core.errors import BadInput, UnknownName
-from placings.losses import HELD_LOSSES, OWN_LOSSES, find_loss, register_loss, softmax_loss
+from placings.losses import HELD_LOSSES, find_loss, register_loss, softmax_loss
+from placings.losses.own import OWN_LOSSES
 
 
 @pytest.fixture(autouse=True)

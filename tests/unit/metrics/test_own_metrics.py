@@ -11,7 +11,8 @@ import pytest
 
 import placings as pg
 from placings.core.errors import BadInput, UnknownName
-from placings.metrics import HELD_METRICS, OWN_METRICS, measure, metric, ndcg, register_metric
+from placings.metrics import HELD_METRICS, measure, metric, ndcg, register_metric
+from placings.metrics.own import OWN_METRICS
 
 SCORES, LABELS, OFFSETS = [0.9, 0.8, 0.7, 0.1], [0.0, 3.0, 1.0, 0.0], [0, 2, 3, 4]
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 import placings as pg
 from placings.core.errors import BadBundle, BadInput, PlacingsWarning, UnknownName
-from placings.losses import HELD_LOSSES, OWN_LOSSES
-from placings.metrics import HELD_METRICS, OWN_METRICS
+from placings.losses.own import HELD_LOSSES, OWN_LOSSES
+from placings.metrics.own import HELD_METRICS, OWN_METRICS
 from placings.rankers import make_scorer
-from placings.transforms import OWN_TRANSFORMS
+from placings.transforms.own import OWN_TRANSFORMS
 
 DATA = pg.make_ranking(24, n_features=3, mean_size=8, random_state=0).data
 QUICK: dict[str, Any] = {"hidden": [4], "members": 1, "steps": 30, "check_every": 10, "random_state": 0}

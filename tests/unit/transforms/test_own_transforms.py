@@ -20,7 +20,6 @@ from sklearn.preprocessing import (
 
 from placings.core.errors import BadInput, UnknownName
 from placings.transforms import (
-    OWN_TRANSFORMS,
     Gauss,
     Mixture,
     SklearnTransform,
@@ -29,6 +28,7 @@ from placings.transforms import (
     register_transform,
     simplify,
 )
+from placings.transforms.own import OWN_TRANSFORMS
 
 ROWS = np.array([[1.0, 10.0], [2.0, np.nan], [4.0, 40.0], [8.0, 20.0]], dtype=np.float32)
 FILLED = np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0], [8.0, 20.0]])  # the median of 10, 20 and 40

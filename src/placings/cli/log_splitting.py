@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,7 +53,7 @@ def split_log(
     if len({path.resolve() for path in (rows, first, second)}) < 3:
         raise BadInput(f"ROWS, FIRST and SECOND must be three files. Got {rows}, {first}, {second}.")
     check_inputs(rows)
-    told = []
+    told: list[dict[str, Any]] = []
     with ClickLog.read(rows, count_positions=False) as log:
         for path, part in zip(
             (first, second), log.split(1 - share, share, by=by.value, random_state=seed), strict=True

@@ -39,20 +39,20 @@ def measure_darkness(frame: pd.DataFrame, by: Sequence[str]) -> dict[Line, float
     sums = frame.groupby(["feature", *by], sort=False, dropna=False)[["events", "covered"]].sum()
     wholes = frame.groupby("feature", sort=False)[["events", "covered"]].sum()
     found: dict[Line, float] = {}
+    totals: dict[str, tuple[float, float]] = {
+        str(name): (float(row["covered"]), float(row["events"])) for name, row in wholes.iterrows()
+    }
     for key, row in sums.iterrows():
-        values = key if isinstance(key, tuple) else (key,)
+        values: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
         line = (str(values[0]), *(_plain(value) for value in values[1:]))
         events, covered = float(row["events"]), float(row["covered"])
-        whole = wholes.loc[values[0]]
+        every, of = totals[str(values[0])]
+        depth = 1.0
         if not events:
-            found[line] = 0.0
-        elif not whole["covered"]:
-            found[line] = 1.0
-        else:
-            depth = max(
-                float(whole["covered"]) / float(whole["events"]) - covered / events, -changes.get(line, 0.0)
-            )
-            found[line] = depth if depth >= NOTABLE else 0.0
+            depth = 0.0
+        elif every > 0.0:
+            depth = max(every / of - covered / events, -changes.get(line, 0.0))
+        found[line] = depth if depth >= NOTABLE else 0.0
     return found
 
 

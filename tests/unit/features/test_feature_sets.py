@@ -53,6 +53,7 @@ def test_rows_become_ranking_data_with_all_that_is_known() -> None:
     assert data.time is not None
     assert str(data.time[2])[:10] == "2026-01-01"
     assert {name: values.tolist() for name, values in data.segments.items()} == {
+        "query": ["ulm", "ulm", "bad ems"],
         "target": ["origin", "origin", "unknown"],
         "platform": ["ios", "ios", "web"],
         "session_id": ["u1", "u1", "u2"],

@@ -402,7 +402,7 @@ def test_ranking_data_keeps_propensity_position_time_and_segments() -> None:
     assert data.position is not None
     np.testing.assert_allclose(data.propensity, [1.0, 0.5, 1 / 3] * 4, rtol=1e-15)
     assert data.position.tolist() == [1, 2, 3] * 4
-    assert set(data.segments) == {"session_id", "user_id", "device", "arm"}
+    assert set(data.segments) == {"query", "session_id", "user_id", "device", "arm"}
     assert data.segments["user_id"][:4].tolist() == ["u0", "u0", "u0", "u1"]
     assert "price" in data.feature_names
     assert not {"arm", "model", "propensity", "user_id"} & {name.split("=")[0] for name in data.feature_names}

@@ -10,7 +10,7 @@ import typer
 
 from placings.cli.printing import print_text
 
-WIDTH = 100  # of a sentence's lines
+WIDTH = 108  # of a sentence's lines
 
 
 def demo(

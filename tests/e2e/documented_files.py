@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from time import time
 
@@ -48,8 +49,11 @@ def make_files(folder: Path) -> None:
 
 
 def write_demo(folder: Path) -> None:
-    """The log that `make demo` leaves for the one on call: past_clicks is dark on android for a week."""
+    """What `make demo` leaves: an index, a re-ranker, and a log with past_clicks dark on android."""
     folder.mkdir(parents=True)
+    shutil.copy(folder.parents[1] / "places.db", folder / "places.db")
+    rows = pd.read_parquet(folder.parents[1] / "rows.parquet")
+    pg.Reranker(features="places", ranker="ridge", guard=False).fit(rows).save(folder / "reranker")
     numbers = np.arange(30 * 60)
     days, platforms = numbers // 60, np.array(["android", "ios", "web"])[numbers % 3]
     past = np.where((days >= 23) & (platforms == "android"), np.nan, 1.0)

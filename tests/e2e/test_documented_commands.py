@@ -6,8 +6,12 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,12 +43,13 @@ NOT_RUN = {
     "placings reproduce table1 MSLR-WEB30K --device cuda": "needs a GPU; table1.md runs the same on the CPU",
     "PLACINGS_UPDATE=1 .venv/bin/pytest tests/parity/test_rules_table.py": "rewrites a page",
     "PLACINGS_UPDATE=1 .venv/bin/pytest tests/e2e/test_docs.py -k tutorial": "rewrites pages",
-    "placings serve --model out/demo/reranker --engine sqlite:out/demo/places.db": "goes on; test_serve_*.py",
-    'curl "http://127.0.0.1:8080/v1/autocomplete?text=karls&size=5"': "asks the service above",
     ".venv/bin/python tests/fuzz/harness.py --count 1000 --seed 1": "minutes; test_fuzzers.py runs fewer",
     ".venv/bin/python tests/fuzz/kills.py --kills 20": "minutes; test_kills.py kills fewer",
     ".venv/bin/python benchmarks/read.py": "measures for minutes, on data that are not in the repository",
 }
+# Commands that go on until they are ended; those below them ask the service, which listens at this port.
+GOES_ON = {"placings serve --model out/demo/reranker --engine sqlite:out/demo/places.db"}
+PORT = 8080
 # Pages whose commands take a second each: run by `make test`, with the real program. Those of other pages are
 # run by `make test-slow` with little work behind them (shortened_placings.py), tutorials by test_docs.py.
 QUICK = {"docs/bundles.md", "docs/engines_servers.md", "docs/log_schema.md"}
@@ -150,16 +155,50 @@ def run_page(page: str, files: Path, folder: Path, *, short: bool) -> None:
         for made in re.findall(r"(?:--out|-o) (\S+)", command.bare):
             target = folder / made
             shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
-    for command in commands_of(page):
-        done = subprocess.run(
-            ["bash", "-c", command.text], cwd=folder, env=environment, capture_output=True, text=True,
-            timeout=TIMEOUT, check=False,
-        )  # fmt: skip
-        said = f"{page}:{command.line}: {command.text}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
-        assert done.returncode == command.code, said
-        assert "Traceback" not in done.stderr, said
-        if command.text.endswith("echo $?"):
-            assert done.stdout.strip().split("\n")[-1] == command.last, said
+    with ExitStack() as services:
+        for command in commands_of(page):
+            if command.bare in GOES_ON:
+                services.enter_context(keep_running(command.text, folder, environment))
+            else:
+                run_command(command, folder, environment)
+
+
+def run_command(command: Command, folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", "-c", command.text], cwd=folder, env=environment, capture_output=True, text=True,
+        timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    said = f"{command.page}:{command.line}: {command.text}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == command.code, said
+    assert "Traceback" not in done.stderr, said
+    if command.text.endswith("echo $?"):
+        assert done.stdout.strip().split("\n")[-1] == command.last, said
+
+
+@contextmanager
+def keep_running(text: str, folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A service from the moment it listens until the block ends; it must then end when it is asked to."""
+    if is_listening():
+        pytest.skip(f"port {PORT} is taken")
+    with (folder / "service.log").open("w") as log:
+        service = subprocess.Popen(
+            ["bash", "-c", f"exec {text}"], cwd=folder, env=environment, stdout=log, stderr=log
+        )
+        try:
+            end = time.monotonic() + TIMEOUT
+            while not is_listening():
+                assert service.poll() is None, (folder / "service.log").read_text()
+                assert time.monotonic() < end, (folder / "service.log").read_text()
+                time.sleep(0.2)
+            yield
+        finally:
+            service.terminate()
+            service.wait(60)
+
+
+def is_listening() -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", PORT)) == 0
 
 
 WITH_COMMANDS = sorted({c.page for c in all_commands() if c.bare not in NOT_RUN})

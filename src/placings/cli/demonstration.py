@@ -12,7 +12,7 @@ import typer
 from placings.cli.options import AsJson
 from placings.cli.printing import print_aside, print_json, print_text
 
-WIDTH = 100  # of a sentence's lines
+WIDTH = 108  # of a sentence's lines
 
 
 def demo(

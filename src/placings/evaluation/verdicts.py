@@ -204,7 +204,7 @@ def say_counts(
             )
             alike[name] = np.zeros(counts["scored"])  # said here, not once more below
     text = say_rule(counts, alike, empty, min_items) + odd
-    return text if len(folds) == 1 else text.replace(" queries;", f" queries of {len(folds)} folds;", 1)
+    return text if len(folds) == 1 else text.replace(" queries", f" queries of {len(folds)} folds", 1)
 
 
 def list_notes(

@@ -113,16 +113,13 @@ def run_demo(
 
 def open_index(out: Path, places: Path | None, say: Say) -> tuple[list[Place], SqliteEngine]:
     """Real places, and an engine that finds them."""
-    import time
-
     from placings.places import SqliteEngine, build_index, read_geonames, read_places
 
     known = read_geonames() if places is None else read_places(places)
     index = out / "places.db"
-    began = time.perf_counter()
     build_index(known, index)
     source = "GeoNames (CC BY 4.0)" if places is None else str(places)
-    say(f"1. The engine: {len(known):,} places of {source} in {index} ({time.perf_counter() - began:.0f} s)")
+    say(f"1. The engine: {len(known):,} places of {source} in {index}")
     engine = SqliteEngine(index)
     example = "karls" if places is None else known[0].name[:5]
     found = engine.search(example, k=3)

@@ -46,6 +46,11 @@ def test_the_mean_is_the_metrics_own_over_scored_queries(data: RankingData) -> N
     assert result.qids.tolist() == ["a", "b", "c", "d"]
 
 
+def test_a_rule_that_no_query_met_is_not_told() -> None:
+    data = RankingData.from_arrays([[2.0], [1.0]], [1, 0], [1, 1])
+    assert evaluate(scores(data), data, "mrr", min_items=2, bootstrap=0).rule == "Means over 1 of 1 queries."
+
+
 @pytest.mark.parametrize(
     ("empty", "mean", "sentence"),
     [

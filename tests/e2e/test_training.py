@@ -143,6 +143,7 @@ def test_an_existing_lightgbm_model_becomes_a_bundle(files: Path) -> None:
     np.testing.assert_allclose(scores, booster.predict(np.asarray(test.X)), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_existing_xgboost_model_becomes_a_bundle(files: Path) -> None:
     import xgboost
 

@@ -28,7 +28,7 @@ def flatten(queries):
 
 @pytest.mark.parametrize("name", METRICS)
 @given(queries=QUERIES, k=CUTOFFS, ties=st.sampled_from(["stable", "worst"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_metric_is_what_plain_python_says(name, queries, k, ties):
     spec = name if k is None else f"{name}@{k}"
     values = metric(spec, ties=ties, empty="drop")(*flatten(queries))

@@ -30,6 +30,7 @@ def test_of_the_slow_ones(request):
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_hangs_fails_alone_and_its_children_end(tmp_path: Path) -> None:
     pytest.importorskip("pytest_timeout")
     told = tmp_path / "told"

@@ -72,7 +72,7 @@ class CatBoostRanker(TreeRanker):
     - `metric`: ndcg, map, mrr, p or recall, with a cutoff or none: those that CatBoost computes itself. Its
       ties count as badly as they can; early rounds may look worse than elsewhere in placings. Or a metric of
       clicks over propensities, such as "dcg@10:ips", or a function of yours, which placings computes.
-    - `verbose`: a progress bar, on a terminal.
+    - `verbose`: a progress bar on a terminal, elsewhere a line now and then.
 
     NaN is missing, below all values (CatBoost's `nan_mode`); an absent value of CSR is 0.
 

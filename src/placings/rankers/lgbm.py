@@ -192,7 +192,7 @@ class LightGBMRanker(TreeRanker):
     - `min_data_in_leaf`: rows a leaf has at least; None is 50, but no more than a twentieth of the rows.
     - `metric`: any metric's name, or a function of your own, measured as everywhere in placings.
     - `debias`: if the data have positions, learn with LightGBM's correction for position bias.
-    - `verbose`: a progress bar, on a terminal.
+    - `verbose`: a progress bar on a terminal, elsewhere a line now and then.
 
     Labels are grades with gain `2^y − 1`. Fractions and grades above 30, which LightGBM refuses, are coded
     with exactly that gain (lambdarank; rank_xendcg takes any whole number, and fractions are refused).

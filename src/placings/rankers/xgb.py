@@ -221,7 +221,7 @@ class XGBoostRanker(TreeRanker):
       the training; the best round's trees are kept. None, or no `valid`: all rounds.
     - `metric`: any metric's name, or a function of your own, measured as everywhere in placings.
     - `pair_method`, `pairs`: which pairs of a query are looked at ("topk" or "mean"), and how deep or many.
-    - `verbose`: a progress bar, on a terminal.
+    - `verbose`: a progress bar on a terminal, elsewhere a line now and then.
 
     Labels are grades with gain `2^y − 1`. Fractions and grades above 31, which XGBoost refuses, become
     their exact gains with `rank:ndcg`; `rank:map` takes 0 and 1 only. NaN is missing and an absent value of

@@ -37,7 +37,10 @@ def load_settings(folder: Path) -> dict[str, object]:
     return dict(pg.load(folder / "model").get_params(deep=False))
 
 
-@pytest.mark.parametrize("ranker", ["ridge", "ranksvm", "logistic", "linear"])
+@pytest.mark.parametrize(
+    "ranker",
+    ["ridge", "ranksvm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("logistic", "linear"))],
+)
 def test_what_was_tuned_is_what_is_fitted(rows: Path, tmp_path: Path, ranker: str) -> None:
     words = [rows, "--ranker", ranker, "--set", "center=all", "--trials", 3, "--folds", 2, "--seed", 4]
     call("tune", *words, "--out", tmp_path / "tuned")

@@ -153,7 +153,7 @@ CASES = [
     # serving
     (["serve", "--model", GONE, "--budget-ms", 0], "budget_ms must be above 0"),
     (["serve", "--model", GONE, "--arm", "new"], "an arm must be NAME=SHARE:WHAT"),
-    (["serve", "--model", GONE, "--explore", 0.1, "--explore-reach", 0], "should be greater than or equal to 1"),
+    (["serve", "--model", GONE, "--explore", 0.1, "--explore-reach", 0], "greater than or equal to 1"),
     (["serve", "export", "--data", GONE, "--out", NO], "--out: nothing can be written"),
     (["serve", "export", "--data", GONE, "--out", "o"], "there are no events"),
     (["serve", "report", "--data", GONE, "--html", f"{NO}.html"], "--html: nothing can be written"),

@@ -145,6 +145,7 @@ def test_names_become_what_mlflow_takes() -> None:
     assert rename_for_mlflow("a+b") == "a_b"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # MLflow's own use of SQLAlchemy is deprecated
 def test_a_run_is_logged_once_into_a_local_mlflow(
     tmp_path: Path, data: RankingData, monkeypatch: pytest.MonkeyPatch

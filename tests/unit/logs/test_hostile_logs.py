@@ -53,13 +53,15 @@ def test_brackets_in_a_text_are_not_nesting(tmp_path):
     assert joined.rows["query"].tolist() == ["[" * 500]
 
 
-@pytest.mark.parametrize(
-    "query", ["results", '"results"', '"results": [{', "item_id", '"time":', '\\"results\\":', "name", "\\"]
-)
-def test_what_a_user_types_is_never_a_key(tmp_path, query):
-    search = {"query": query, "search_id": "s", "time": TIME, "item_id": "b", "position": 1}
-    joined = join_logs(write_lines(tmp_path / "s.jsonl", search), write_lines(tmp_path / "a.jsonl", CLICK))
-    assert joined.rows[["query", "item_id", "label"]].values.tolist() == [[query, "b", 1.0]]
+def test_what_a_user_types_is_never_a_key(tmp_path):
+    typed = ["results", '"results"', '"results": [{', "item_id", '"time":', '\\"results\\":', "name", "\\"]
+    shown = {"time": TIME, "item_id": "b", "position": 1}
+    searches = [{"query": query, "search_id": f"s{n}", **shown} for n, query in enumerate(typed)]
+    clicks = [{**CLICK, "search_id": f"s{n}"} for n in range(len(typed))]
+    files = write_lines(tmp_path / "s.jsonl", *searches), write_lines(tmp_path / "a.jsonl", *clicks)
+    joined = join_logs(*files)
+    rows = joined.rows.sort_values("search_id")
+    assert rows[["query", "item_id", "label"]].values.tolist() == [[query, "b", 1.0] for query in typed]
     assert "results" not in joined.columns
     assert "name" not in joined.columns
 

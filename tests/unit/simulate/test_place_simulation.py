@@ -279,7 +279,7 @@ def test_negatives_keep_every_search_that_showed_something(log: PlaceLog) -> Non
         log.to_rows(unsuccessful="drop")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("unsuccessful", ["report", "negatives"])
+@pytest.mark.parametrize("unsuccessful", [pytest.param("report", marks=pytest.mark.slow), "negatives"])
 def test_rows_are_those_of_the_join(unsuccessful: Any, log: PlaceLog) -> None:
     own = log.to_rows(unsuccessful=unsuccessful)
     with join_logs(log.searches, log.actions, truth=log.truth, unsuccessful=unsuccessful) as joined:

@@ -282,7 +282,7 @@ def draw_dark_days(part: Mapping[str, Any]) -> str:
 
 
 def _plot_days(axes: Any, part: Mapping[str, Any]) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib import dates
 
     lines: dict[str, list[tuple[Any, float]]] = {}
     for row in part["daily"]:
@@ -296,9 +296,10 @@ def _plot_days(axes: Any, part: Mapping[str, Any]) -> None:
         axes.plot(days, shares, color=colour, linewidth=2.4, linestyle=dots, label=escape_label(name))
     axes.set_ylim(-4, 104)
     axes.set_ylabel(escape_label(f"searches with {part['feature']}, %"), fontsize=8)
-    locator = AutoDateLocator(maxticks=6)
+    untyped: Any = dates
+    locator = untyped.AutoDateLocator(maxticks=6)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
     put_legend(axes)
 
 

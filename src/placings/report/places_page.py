@@ -521,7 +521,8 @@ WORDS = {
 
 def _explain_words(glossary: str) -> Panel:
     """The words of the page, a row each, and where there are more."""
-    table = lay_table(("word", "meaning"), list(WORDS.items()), left=2)
+    rows = "".join(f"<dt>{escape(word)}</dt><dd>{escape(text)}</dd>" for word, text in WORDS.items())
+    table = f'<dl class="facts">{rows}</dl>'
     more = f'<p><a href="{escape(glossary)}">All words</a></p>' if glossary else ""
     return Panel("words", "What the words mean", tables=(table + more,))
 

@@ -311,7 +311,8 @@ def _watch(frame: pd.DataFrame, name: str, path: Path) -> tuple[list[dict[str, A
     alerts = find_alerts(daily, settings=AlertSettings(min_events=LEAST_EVENTS), watermark=end)
     days = daily.to_pandas()
     days = days[days["feature"] == SOURCES[name][0][0]]
-    kept = days[["platform", "window", "coverage", "events"]].astype({"window": str}).to_dict("records")
+    shown = days[["platform", "window", "coverage", "events"]].astype({"window": str})
+    kept = [{str(name): value for name, value in row.items()} for row in shown.to_dict("records")]
     return kept, alerts.incidents[0].to_dict() if alerts.incidents else None
 
 

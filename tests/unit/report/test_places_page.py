@@ -151,7 +151,7 @@ def test_the_demo_page_explains_its_words_and_names_no_thesis(tmp_path: Path) ->
         tmp_path / "a.html", make_result(), brief=True, glossary="../docs/a<b>.md"
     ).read_text()
     words = find_section(page, "words")
-    assert all(f"<th scope='row'>{word}</th>" in words for word in ("MRR", "slice", "guard", "SIMULATED"))
+    assert all(f"<dt>{word}</dt>" in words for word in ("MRR", "slice", "guard", "SIMULATED"))
     assert 'href="../docs/a&lt;b&gt;.md"' in words
     assert "Learning to Rank Places" not in page.partition("<nav>")[2]
 

@@ -21,6 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("PLACINGS_THREADS", "1")
 
+os.environ.pop("COLUMNS", None)  # the runner's workers say 80, which would break the lines of every table
+
 settings.register_profile("placings", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("placings")
 

@@ -70,6 +70,7 @@ QUICK = {
     "log simulate-shop": "log simulate-shop shop{n} --days 2 --searches 10 --broken 0.05",
     "log join": "log join searches.parquet actions.parquet --out rows{n}.parquet",
     "log import": "log import judgements.csv --out judged{n}.parquet",
+    "log split": "log split rows.parquet past{n}.parquet future{n}.parquet",
     "log features": "log features rows.parquet --out data{n}.parquet",
     "log propensity": "log propensity served_rows.parquet",
     "log explore": "log explore rows.parquet --out log{n}.html",

@@ -133,9 +133,9 @@ Verbose = Annotated[
 ]
 
 
-def _hush(wanted: bool) -> bool:
-    if wanted:
-        set_quiet(True)
+def _hush(context: typer.Context, wanted: bool) -> bool:
+    if wanted or context.parent is None:  # before the command's name it is said anew for each call
+        set_quiet(wanted)
     return wanted
 
 

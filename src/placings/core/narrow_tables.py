@@ -70,12 +70,12 @@ def wrap_note(text: str, width: int | None) -> list[str]:
 def draw_narrow(header: Sequence[str], rows: Rows, left: int, width: int) -> list[str]:
     """Lines of at most `width` columns, rules included; the first `left` columns are names.
 
-    >>> print(*draw_narrow(("feature", "share of all"), [("a_name_of_some_length", "0.5")], 1, 20), sep="\\n")
-                share of
-    feature          all
-    ────────────────────
-    a_name…length    0.5
-    ────────────────────
+    >>> print(*draw_narrow(("feature", "share of all"), [("a_name_of_some_length", "0.5")], 1, 24), sep="\\n")
+                    share of
+    feature              all
+    ────────────────────────
+    a_name_…length       0.5
+    ────────────────────────
     """
     natural = [max(_measure(row[place]) for row in (header, *rows)) for place in range(len(header))]
     body = [max((_measure(row[place]) for row in rows), default=0) for place in range(len(header))]

@@ -111,10 +111,10 @@ def register_metric(
     keywords are options. `bounds` are what no value is below or above. It is tried on two small queries now.
     The same name may be registered again.
 
-    >>> register_metric("top_label", lambda scores, labels: labels[scores.argmax()])
+    >>> register_metric("best_label", lambda scores, labels: labels[scores.argmax()])
     >>> from placings.metrics import measure
-    >>> measure("top_label", [0.9, 0.8, 0.7], [0, 1, 2], [0, 2, 3])
-    {'top_label': array([0., 2.])}
+    >>> measure("best_label", [0.9, 0.8, 0.7], [0, 1, 2], [0, 2, 3])
+    {'best_label': array([0., 2.])}
     """
     from placings.metrics.names import DEBIASED, METRICS
 

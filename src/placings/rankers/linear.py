@@ -220,14 +220,21 @@ class LinearRanker(Ranker):
         self.coef_[used], self.fill_[used], self.scale_[used] = w * design.inverse, design.fill, scale
 
     def _score(self, X: Matrix) -> AnyArray:
-        return self._score_lists(X, None)
+        return self._score_prepared(self._prepare(X, None))
 
     def _score_lists(self, X: Matrix, offsets: Ints | None) -> AnyArray:
-        X = self._prepare(X, offsets)
+        if not self._has_list_transform():
+            return self._score(X)
+        return self._score_prepared(self._prepare(X, offsets))
+
+    def _score_prepared(self, X: Matrix) -> AnyArray:
         filled = X if isinstance(X, np.ndarray) else self._fill_stored(X)
         return self._design(filled).scores(self.coef_) + self.intercept_
 
     def _looks_at_list(self) -> bool:
+        return type(self)._score_lists is not LinearRanker._score_lists or self._has_list_transform()
+
+    def _has_list_transform(self) -> bool:
         return self.transform_ is not None and self.transform_._per_query
 
     def _prepare(self, X: Matrix, offsets: Ints | None) -> Matrix:

@@ -35,6 +35,9 @@ class OriginalOrder(Ranker):
         learns=False,
     )
 
+    def __init__(self) -> None:  # named, so that its signature says that it has no settings
+        pass
+
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         pass
 

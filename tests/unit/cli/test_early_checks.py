@@ -126,6 +126,7 @@ CASES = [
     (["log", "join", GONE, GONE, "--out", "r.parquet", "--grade", "click"], "--grade click=1"),
     (["log", "import", GONE, "--form", "ubi", "--out", NO], "--out: nothing can be written"),
     (["log", "import", GONE, "--form", "judgements", "--out", f"{NO}.parquet"], "--out: nothing can be"),
+    (["log", "split", GONE, "past.parquet", f"{NO}.parquet"], "nothing can be written"),
     (["log", "explore", GONE, "--out", f"{NO}.html"], "--out: nothing can be written"),
     (["log", "explore", GONE, "--zone", "Berlin"], "--zone must be a time zone"),
     (["log", "features", GONE, "--out", f"{NO}.parquet"], "--out: nothing can be written"),

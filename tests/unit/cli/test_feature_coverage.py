@@ -515,7 +515,7 @@ def test_the_papers_experiment_is_one_command(tmp_path: Path) -> None:
         "--out",
         str(tmp_path),
     ]
-    result = CliRunner().invoke(app, asked)
+    result = CliRunner().invoke(app, asked, env={"COLUMNS": ""})
     assert result.exit_code == 0, result.output
     assert "| full data | in test data |" in result.stdout
     assert "(top 1) | 50% in train and test data |" in result.stdout

@@ -140,22 +140,22 @@ def test_head_torso_and_tail_are_slices(shop: Path) -> None:
 
 
 def test_why_one_item_stands_above_another(shop: Path) -> None:
-    done = call_placings("explain", "run/model", "test.parquet", "--top", "2", cwd=shop)
+    data = pg.read(shop / "test.parquet")
+    asked = ("explain", "run", "test.parquet", "--query", str(data.qids[0]))
+    done = call_placings(*asked, "--top", "2", cwd=shop)
     assert done.returncode == 0, done.stderr
     assert "(rank 1 of " in done.stdout
-    told = json.loads(call_placings("explain", "run/model", "test.parquet", "--json", cwd=shop).stdout)
-    data = pg.read(shop / "test.parquet")
+    told = json.loads(call_placings(*asked, "--json", cwd=shop).stdout)
     first, second = told["above"]["item"], told["below"]["item"]
     found = pg.explain(pg.load(shop / "run/model"), data, data.qids[0], first, second)
     assert told == json.loads(found.to_json())
-    swapped = ("--above", second, "--below", first)
-    done = call_placings("explain", "run/model", "test.parquet", *swapped, cwd=shop)
+    done = call_placings(*asked, "--above", second, "--below", first, cwd=shop)
     assert f"{second!r} (rank 2 of " in done.stdout
     assert "is NOT above" in done.stdout
-    done = call_placings("explain", "run/model", "test.parquet", "--query", "nobody", cwd=shop)
-    assert (done.returncode, "no query in test.parquet 'nobody'" in done.stderr) == (1, True)
-    done = call_placings("explain", "run/model", "test.parquet", "--above", "nothing", cwd=shop)
-    assert "no item in this query 'nothing'" in done.stderr
+    done = call_placings(*asked[:-1], "nobody", cwd=shop)
+    assert (done.returncode, "'nobody'" in done.stderr) == (1, True)
+    done = call_placings(*asked, "--above", "nothing", cwd=shop)
+    assert "item for --above 'nothing'" in done.stderr
 
 
 def test_a_log_is_a_file_of_hits_and_a_search_is_written_as_the_service_takes_it(shop: Path) -> None:

@@ -94,7 +94,7 @@ def test_queries_of_folds_are_pooled_and_may_have_seeds() -> None:
     assert result["base"]["ndcg@5"] == pytest.approx(np.nanmean(whole))  # of queries, not of fold means
     assert result.counts["queries"] == 24
     assert result.fold.tolist() == [1] * 10 + [2] * 14
-    assert "queries of 2 folds;" in result.rule
+    assert "queries of 2 folds" in result.rule
     assert result.settings["folds"] == 2
     assert result.settings["seeds"] == {"base": 1, "new": 2}
 

@@ -66,10 +66,10 @@ def register_loss(name: str, function: Callable[..., Any]) -> None:
     query `[queries]`; `mask` is False in places that are padding, which must change nothing. With a keyword
     `weights` it weighs rows itself. It is tried on a small batch now. The same name may be registered again.
 
-    >>> register_loss("squares", lambda s, y, mask: ((s - y) ** 2 * mask).sum(-1))
+    >>> register_loss("square_gaps", lambda s, y, mask: ((s - y) ** 2 * mask).sum(-1))
     >>> from placings.losses import find_loss
-    >>> str(find_loss("squares"))
-    'squares'
+    >>> str(find_loss("square_gaps"))
+    'square_gaps'
     """
     from placings.losses.names import ALIASES, LOSSES
 

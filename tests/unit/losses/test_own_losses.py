@@ -16,6 +16,9 @@ from placings.losses.own import OWN_LOSSES
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
+    # also before: examples of the docs that ran in this process may have registered some
+    OWN_LOSSES.clear()
+    HELD_LOSSES.clear()
     yield
     OWN_LOSSES.clear()
     HELD_LOSSES.clear()

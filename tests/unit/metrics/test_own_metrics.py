@@ -19,6 +19,9 @@ SCORES, LABELS, OFFSETS = [0.9, 0.8, 0.7, 0.1], [0.0, 3.0, 1.0, 0.0], [0, 2, 3, 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
+    # also before: examples of the docs that ran in this process may have registered some
+    OWN_METRICS.clear()
+    HELD_METRICS.clear()
     yield
     OWN_METRICS.clear()
     HELD_METRICS.clear()

@@ -15,7 +15,7 @@ from placings.cli.loading import split_names
 from placings.cli.options import (
     COLUMNS,
     AsJson,
-    Columns,
+    ColumnOptions,
     FoldNumber,
     Propensity,
     Split,
@@ -99,7 +99,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another ru
 
 
 @dataclass(frozen=True)
-class Judging(Columns):
+class Judging(ColumnOptions):
     """What evaluate and compare share: how to read the data, and what to judge by."""
 
     metrics: Metrics = None

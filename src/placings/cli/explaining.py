@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.options import AsJson, Columns, Digest, FoldNumber, Split, takes
+from placings.cli.options import AsJson, ColumnOptions, Digest, FoldNumber, Split, takes
 from placings.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def list_kinds(incomplete: str) -> list[str]:
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@takes(Columns, "columns")
+@takes(ColumnOptions, "columns")
 def explain_model(
     model: Annotated[Path, typer.Argument(help="A bundle as `placings fit` saved it, or its run's folder.")],
     data: Annotated[
@@ -51,7 +51,7 @@ def explain_model(
     digest: Digest = None,
     fold: FoldNumber = None,
     split: Split = None,
-    columns: Columns,
+    columns: ColumnOptions,
     as_json: AsJson = False,
 ) -> None:
     """Say which features a saved model goes by; with --query, why one item stands above another.

@@ -12,7 +12,7 @@ from placings.cli.completion import complete_metrics
 from placings.cli.options import (
     COLUMNS,
     AsJson,
-    Columns,
+    ColumnOptions,
     MLflow,
     Overwrite,
     Propensity,
@@ -38,7 +38,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@takes(Columns, "columns")
+@takes(ColumnOptions, "columns")
 def fit_files(
     data: TrainingData,
     *,
@@ -58,7 +58,7 @@ def fit_files(
     fold: Annotated[
         int | None, typer.Option(help="Fold of a collection: its own train, valid, test.")
     ] = None,
-    columns: Columns,
+    columns: ColumnOptions,
     propensity: Propensity = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     positive_weight: Annotated[

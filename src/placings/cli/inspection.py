@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from placings.cli.options import AsJson, Columns, FoldNumber, takes
+from placings.cli.options import AsJson, ColumnOptions, FoldNumber, takes
 from placings.cli.printing import print_json
 from placings.core import escape_line, find_width
 
@@ -42,7 +42,7 @@ class FeatureOrder(StrEnum):
     missing = "missing"
 
 
-@takes(Columns, "columns")
+@takes(ColumnOptions, "columns")
 def inspect(
     path: Annotated[
         list[Path], typer.Argument(help="A data file, several or a glob, or a known collection's folder.")
@@ -50,7 +50,7 @@ def inspect(
     *,
     fold: FoldNumber = None,
     split: Annotated[str | None, typer.Option(help="Split of a collection, e.g. train.")] = None,
-    columns: Columns,
+    columns: ColumnOptions,
     sort: Annotated[
         FeatureOrder, typer.Option(help="Order of the features; by size, the largest first.")
     ] = FeatureOrder.order,

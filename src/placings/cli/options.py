@@ -148,7 +148,7 @@ Quiet = Annotated[
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnOptions:
     """How a file is read: which column is what, and how a value is written."""
 
     missing: Missing = None
@@ -165,7 +165,7 @@ class Columns:
     repeated_qid: RepeatedQid = None
 
 
-COLUMNS = tuple(each.name for each in fields(Columns))
+COLUMNS = tuple(each.name for each in fields(ColumnOptions))
 
 
 def takes(settings: type, name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

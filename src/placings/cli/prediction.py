@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from placings.cli.options import AsJson, Columns, Digest, FoldNumber, Split, takes
+from placings.cli.options import AsJson, ColumnOptions, Digest, FoldNumber, Split, takes
 from placings.cli.printing import print_json, print_rows, print_text
 
 
-@takes(Columns, "columns")
+@takes(ColumnOptions, "columns")
 def predict_files(
     model: Annotated[Path, typer.Argument(help="A bundle, or a run's folder, as `placings fit` saved it.")],
     data: Annotated[list[Path], typer.Argument(help="The rows to score: a file, several, or a glob.")],
@@ -22,7 +22,7 @@ def predict_files(
     digest: Digest = None,
     fold: FoldNumber = None,
     split: Split = None,
-    columns: Columns,
+    columns: ColumnOptions,
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the first N of each query, best first.")
     ] = None,

@@ -11,7 +11,7 @@ from placings.cli.completion import complete_metric
 from placings.cli.options import (
     COLUMNS,
     AsJson,
-    Columns,
+    ColumnOptions,
     MLflow,
     Overwrite,
     Propensity,
@@ -37,7 +37,7 @@ OPTIONS = (
 BUDGET = ("trials", "workers", "timeout", "storage", "out", "mlflow")  # may differ when a run goes on
 
 
-@takes(Columns, "columns")
+@takes(ColumnOptions, "columns")
 def tune_files(
     data: TrainingData,
     *,
@@ -72,7 +72,7 @@ def tune_files(
         bool | None, typer.Option("--prune/--no-prune", help="Stop trials that are below the median.")
     ] = None,
     fold: Annotated[int | None, typer.Option(help="Fold of a collection: its own train and valid.")] = None,
-    columns: Columns,
+    columns: ColumnOptions,
     propensity: Propensity = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same trials.")] = None,
     out: Annotated[

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from placings.core import Bools, Floats, Ints
-from placings.logs.showings import Showings, number_together, sum_by
+from placings.logs.showings import Showings, find_explored, number_together, sum_by
 
 STEPS = 200  # of Newton's method; it takes about ten
 STILL = 1e-10
@@ -84,12 +84,8 @@ def compare_swaps(shown: Showings, *, only: Bools | None = None, farthest: int |
     """
     if shown.chance is None or shown.base is None or shown.reach is None:
         raise AssertionError("the log has no swaps")
-    movable = shown.chance < 1.0  # NaN is not
-    last = np.zeros(shown.n_searches, dtype=np.int64)
-    np.maximum.at(last, shown.search[movable], shown.rank[movable])
-    sized = sum_by(shown.search, movable, shown.n_searches).astype(np.int64)
-    whole = (sized == last)[shown.search]  # no rank of the explored part is missing
-    usable = np.flatnonzero(movable & whole)
+    explored, last = find_explored(shown)
+    usable = np.flatnonzero(explored)
     rank, base, chance = shown.rank[usable], shown.base[usable], shown.chance[usable]
     reach, end = shown.reach[usable], last[shown.search[usable]]
     width = int(max(rank.max(initial=0), end.max(initial=0))) + 1

@@ -33,7 +33,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRanking:
     """A ranking event."""
 
     time: int
@@ -76,7 +76,7 @@ class MetarankReader:
         for name in names:
             self.tally.count(name, 0)
         self._actions, self._strict = dict(actions), strict
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, ShownRanking] = {}
         self._done: list[tuple[int, str, str, str]] = []  # time, search, item, action
         self._items, self._users = Known(), Known()
         self._units: set[str] = set()
@@ -176,7 +176,7 @@ class MetarankReader:
             score = told.get("relevancy")
             score = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
             items.append((item, score, self._read_fields(told.get("fields"), "")))
-        self._shown[identity] = Shown(
+        self._shown[identity] = ShownRanking(
             time, identity, _as_id(event.get("user")), _as_id(event.get("session")), fields, items
         )
         return ""
@@ -223,7 +223,7 @@ class MetarankReader:
 
     # -- tables -------------------------------------------------------------------------------------------
 
-    def _make_searches(self, shown: Sequence[Shown]) -> tuple[pa.Table, set[str]]:
+    def _make_searches(self, shown: Sequence[ShownRanking]) -> tuple[pa.Table, set[str]]:
         """The searches, and the names of the items' own fields in their lists."""
         import pyarrow as pa
 
@@ -260,7 +260,7 @@ class MetarankReader:
         columns["results"] = nest_results([len(each.items) for each in shown], fields)
         return pa.table(columns), set(own.values())
 
-    def _find_user(self, shown: Shown) -> Fields:
+    def _find_user(self, shown: ShownRanking) -> Fields:
         """What was known of the user when the list was shown."""
         states = [] if shown.user is None else self._users.states(shown.user)
         place = bisect_right([-1 if time is None else time for time, _ in states], shown.time)

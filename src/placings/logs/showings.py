@@ -189,3 +189,14 @@ def rate_items(shown: Showings, looks: Floats) -> Floats:
     mean = clicks.sum() / max(float(seen.sum()), 1e-12)
     rates: Floats = (clicks[others] + 2.0 * mean) / (seen[others] + 2.0)
     return rates
+
+
+def find_explored(shown: Showings) -> tuple[Bools, Ints]:
+    """Rows that could be moved, in lists that lack none of these ranks; and each list's last such rank."""
+    if shown.chance is None:
+        raise AssertionError("the log has no swaps")
+    movable = shown.chance < 1.0  # NaN is not
+    last = np.zeros(shown.n_searches, dtype=np.int64)
+    np.maximum.at(last, shown.search[movable], shown.rank[movable])
+    sized = sum_by(shown.search, movable, shown.n_searches).astype(np.int64)
+    return movable & (sized == last)[shown.search], last

@@ -25,7 +25,7 @@ import numpy as np
 
 from placings.core import Bools, Floats, Ints
 from placings.logs.harvesting import CurveFit, find_connected, invert
-from placings.logs.showings import Showings, number_together, sum_by
+from placings.logs.showings import Showings, find_explored, number_together, sum_by
 
 STEPS = 200  # of Newton's method; it takes about ten
 STILL = 1e-10
@@ -68,12 +68,8 @@ def find_movable(shown: Showings) -> MovableLists:
     """
     if shown.chance is None or shown.base is None or shown.reach is None:
         raise AssertionError("the log has no swaps")
-    movable = shown.chance < 1.0  # NaN is not
-    last = np.zeros(shown.n_searches, dtype=np.int64)
-    np.maximum.at(last, shown.search[movable], shown.rank[movable])
-    sized = sum_by(shown.search, movable, shown.n_searches).astype(np.int64)
-    whole = (sized == last)[shown.search]
-    row = np.flatnonzero(movable & whole & (shown.base <= last[shown.search]))
+    explored, last = find_explored(shown)
+    row = np.flatnonzero(explored & (shown.base <= last[shown.search]))
     rank, base, end = shown.rank[row], shown.base[row], last[shown.search[row]]
     reach = np.minimum(shown.reach[row], end - 1)
     holding = np.minimum(base - 1, reach) + np.minimum(end - base, reach)  # pairs that the item is in

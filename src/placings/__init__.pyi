@@ -4,6 +4,7 @@ from placings.data import concat as concat
 from placings.data import describe_features as describe_features
 from placings.data import read as read
 from placings.data import write as write
+from placings.evaluation import AutoRanker as AutoRanker
 from placings.evaluation import QueryKFold as QueryKFold
 from placings.evaluation import compare as compare
 from placings.evaluation import compare_trained as compare_trained

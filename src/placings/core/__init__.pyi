@@ -16,6 +16,7 @@ from .bundle import read_settled as read_settled
 from .bundle import refuse_other as refuse_other
 from .bundle import write_bundle as write_bundle
 from .cells import digest_array as digest_array
+from .cells import digest_facts as digest_facts
 from .cells import keep_cell as keep_cell
 from .cells import name_cell as name_cell
 from .cells import read_array as read_array
@@ -88,6 +89,7 @@ from .own_names import say_unregistered as say_unregistered
 from .progress import Voice as Voice
 from .progress import choose_voice as choose_voice
 from .progress import is_quiet as is_quiet
+from .progress import say_seconds as say_seconds
 from .progress import set_quiet as set_quiet
 from .progress import show_progress as show_progress
 from .progress import show_work as show_work
@@ -144,3 +146,4 @@ from .threads import map_in_order as map_in_order
 from .times import as_utc as as_utc
 from .times import find_zone as find_zone
 from .times import need_zone as need_zone
+from .times import parse_duration as parse_duration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any
@@ -58,3 +59,20 @@ def need_zone(name: str) -> ZoneInfo:
     if zone is None:
         raise BadInput(f"zone must be a name of the IANA list such as 'Europe/Berlin'. Got {name!r}.")
     return zone
+
+
+DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def parse_duration(text: str | float, name: str = "budget") -> float:
+    """Seconds of a length of time: "90s", "10m", "1h30m", or a plain number of seconds.
+
+    >>> parse_duration("10m"), parse_duration("1h30m"), parse_duration(45)
+    (600.0, 5400.0, 45.0)
+    """
+    found = DURATION.fullmatch(str(text).strip().lower()) if not isinstance(text, bool) else None
+    parts = found.groups() if found else (None, None, None)
+    seconds = sum(float(part) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=True) if part)
+    if not 0.0 < seconds < float("inf"):
+        raise BadInput(f"{name} must be a length of time, such as 90s, 10m or 1h30m. Got {text!r}.")
+    return seconds

@@ -22,6 +22,7 @@ from .facts import Choice as Choice
 from .facts import Dimension as Dimension
 from .facts import Float as Float
 from .facts import Int as Int
+from .facts import RankerFacts as RankerFacts
 from .facts import Space as Space
 from .facts import Value as Value
 from .facts import find_facts as find_facts
@@ -30,6 +31,9 @@ from .linear import LinearRanker as LinearRanker
 from .live_scoring import Scorer as Scorer
 from .live_scoring import make_scorer as make_scorer
 from .mean import MeanRanker as MeanRanker
+from .mean import give_member as give_member
+from .mean import measure_spread as measure_spread
+from .mean import take_member as take_member
 from .networks import Network as Network
 from .neural import NeuralRanker as NeuralRanker
 from .neural import need_torch as need_torch

@@ -22,8 +22,9 @@ class NamedRanker:
 
     @property
     def module(self) -> str:
-        """The module of this room that the class is in."""
-        return f"placings.rankers.{self.home.partition(':')[0]}"
+        """The module that the class is in: of this room, or of another one that is named in full."""
+        home = self.home.partition(":")[0]
+        return home if home.startswith("placings.") else f"placings.rankers.{home}"
 
     @property
     def class_name(self) -> str:
@@ -42,6 +43,7 @@ RANKERS = {
     "ridge": NamedRanker("linear:LinearRanker", {"loss": "ridge"}),
     "neural": NamedRanker("neural:NeuralRanker"),
     "mean": NamedRanker("mean:MeanRanker"),
+    "auto": NamedRanker("placings.evaluation.auto:AutoRanker"),
     "original": NamedRanker("original:OriginalOrder"),
 }
 # class name → module; nothing else is ever imported because a file says so

@@ -58,6 +58,7 @@ def _ask_ranker(ranker: Ranker) -> Scorer:
 def _find_scorer(ranker: Ranker) -> Scorer:
     makers: dict[str, Callable[[Any], Scorer]] = {
         "MeanRanker": _score_mean,
+        "AutoRanker": _score_auto,
         "LightGBMRanker": _score_lightgbm,
         "XGBoostRanker": _score_xgboost,
         "CatBoostRanker": _score_catboost,
@@ -81,6 +82,18 @@ def _score_mean(ranker: Any) -> Scorer:
         for member, scale in members:
             total += member(rows) / scale
         return total / len(members)
+
+    return score
+
+
+def _score_auto(ranker: Any) -> Scorer:
+    members = list(zip(map(make_scorer, ranker.models_), ranker.weights_.tolist(), strict=True))
+
+    def score(rows: Floats32) -> Floats:
+        total = np.zeros(len(rows))
+        for member, weight in members:
+            total += weight * member(rows)
+        return total
 
     return score
 

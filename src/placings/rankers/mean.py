@@ -108,9 +108,9 @@ class MeanRanker(Ranker):
 
     def _give_weights(self) -> dict[str, bytes]:
         files = {
-            f"{name}{SEPARATOR}{file}": content
+            file: content
             for name, ranker in self.members_.items()
-            for file, content in ranker._give_weights().items()
+            for file, content in give_member(name, ranker).items()
         }
         return {**files, "scales.txt": " ".join(map(repr, self.scales_.tolist())).encode()}
 
@@ -119,20 +119,30 @@ class MeanRanker(Ranker):
         self.scales_ = np.array([float(word) for word in files["scales.txt"].decode().split()])
         self.members_ = {}
         for name, ranker in self._make_members().items():
-            for attribute in (
-                "n_features_in_", "feature_names_", "coverage_", "coverage_rules_", "training_", "_sample",
-            ):  # fmt: skip
-                setattr(ranker, attribute, getattr(self, attribute))
-            start = f"{name}{SEPARATOR}"
-            ranker._take_weights(
-                {file[len(start) :]: content for file, content in files.items() if file.startswith(start)}
-            )
-            self.members_[name] = ranker
+            self.members_[name] = take_member(self, ranker, name, files)
         if self.scales_.shape != (len(self.members_),) or not _are_scales(self.scales_):
             raise BadInput(f"scales.txt must hold {len(self.members_)} numbers above 0.")
 
     def _missing_policy(self) -> str:
         return "; ".join(f"{name}: {ranker._missing_policy()}" for name, ranker in self.members_.items())
+
+
+def give_member(name: str, ranker: Ranker) -> dict[str, bytes]:
+    """The files of a ranker within another one's bundle, each with the member's name in front."""
+    return {f"{name}{SEPARATOR}{file}": content for file, content in ranker._give_weights().items()}
+
+
+def take_member(owner: Ranker, ranker: Ranker, name: str, files: Mapping[str, bytes]) -> Ranker:
+    """The reverse of `give_member`: an unfitted ranker with its own files and its owner's features."""
+    for attribute in (
+        "n_features_in_", "feature_names_", "coverage_", "coverage_rules_", "training_", "_sample",
+    ):  # fmt: skip
+        setattr(ranker, attribute, getattr(owner, attribute))
+    start = f"{name}{SEPARATOR}"
+    ranker._take_weights(
+        {file[len(start) :]: content for file, content in files.items() if file.startswith(start)}
+    )
+    return ranker
 
 
 def _are_scales(scales: Floats) -> bool:

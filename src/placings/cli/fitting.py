@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from placings.rankers import Ranker
 
 OPTIONS = (
-    "ranker", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", *COLUMNS, "propensity", "out",
-    "mlflow", "coverage_limits", "positive_weight", "split_by", "engine",
+    "ranker", "budget", "steps", "valid", "valid_share", "test", "set", "metrics", "seed", "fold", *COLUMNS,
+    "propensity", "out", "mlflow", "coverage_limits", "positive_weight", "split_by", "engine",
 )  # fmt: skip
 
 
@@ -46,6 +46,14 @@ def fit_files(
     ranker: RankerName = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the ranker, such as rounds=200.")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="How long auto (or a network) may train: 90s, 10m, 1h30m.", metavar="TIME"),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Take so many steps of auto (or of a network), however long they take."),
     ] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
     valid_share: ValidShare = None,
@@ -80,8 +88,9 @@ def fit_files(
 ) -> None:
     """Train a ranker and save it as a bundle, with the run's configuration, data and metrics beside it.
 
-    Ctrl-C in a neural training keeps where it stands: the same command goes on from there. Where the
-    validation or test data know the order that the engine gave, it is judged beside the ranker.
+    Ctrl-C in a neural training keeps where it stands: the same command goes on from there. Ctrl-C in the
+    search of auto takes the best so far, and the same command goes on searching. Where the validation or
+    test data know the order that the engine gave, it is judged beside the ranker.
 
     \b
     Examples:
@@ -89,6 +98,7 @@ def fit_files(
       placings fit MSLR-WEB30K --fold 1 --ranker lightgbm --set rounds=500 --out runs/lgbm
       placings fit rows.parquet --ranker ridge --set C=10 --valid-share 0.2 --out runs/ridge
       placings fit train.txt --ranker neural --valid vali.txt --out runs/neural --tensorboard runs/events
+      placings fit train.txt --ranker auto --budget 10m --test test.txt --out runs/auto
       placings fit train.txt --config run.yaml
       placings fit train.txt --config runs/tuned/best.yaml --out runs/best
       placings fit train.parquet --coverage-limits limits.yaml --out runs/gated
@@ -108,7 +118,8 @@ def fit_files(
     chosen = read_config(config, OPTIONS, fit_files)
     given = merge_settings(chosen, settings or [], ranker)
     flags = {
-        "ranker": ranker, "valid": valid, "valid_share": valid_share, "test": test, "metrics": metrics,
+        "ranker": ranker, "budget": budget, "steps": steps, "valid": valid, "valid_share": valid_share,
+        "test": test, "metrics": metrics,
         "seed": seed, "fold": fold, **vars(columns), "propensity": propensity, "out": out, "mlflow": mlflow,
         "coverage_limits": coverage_limits, "positive_weight": positive_weight, "split_by": split_by,
         "engine": engine,
@@ -116,6 +127,7 @@ def fit_files(
     chosen = {name: value for name, value in chosen.items() if name != "set"}
     chosen |= {name: value for name, value in flags.items() if value is not None}
     name = str(chosen.get("ranker", "lightgbm"))
+    given |= {each: chosen[each] for each in ("budget", "steps") if chosen.get(each) is not None}
     names = split_names(chosen.get("metrics", "ndcg@1,ndcg@5,ndcg@10,mrr"))
     random_state = int(chosen.get("seed", 0))
     if "random_state" in check_ranker(name, given).get_params():
@@ -159,12 +171,28 @@ def fit_files(
         run.facts["digest"] = digest
     if chosen.get("mlflow"):
         log_to_mlflow(run)
+    print_fit(model, folder, digest, run.metrics, judged, as_json=as_json)
+
+
+def print_fit(
+    model: Ranker,
+    folder: Path,
+    digest: str,
+    metrics: Mapping[str, Any],
+    judged: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """What a run found, and where its model is; of a search also who was tried."""
+    report = getattr(model, "report", None)
     if as_json:
-        facts = {"model": str(folder / "model"), "digest": digest, "metrics": run.metrics}
-        print_json(facts, indent=1)
+        facts = {"model": str(folder / "model"), "digest": digest, "metrics": metrics}
+        print_json(facts if report is None else {**facts, "search": model.told_}, indent=1)  # type: ignore[attr-defined]
         return
     for part, told in judged.items():
         print_text(f"{part}:\n{told}\n")
+    if report is not None:
+        print_text(f"{report()}\n")
     print_text(f"model: {folder / 'model'}\ndigest: {digest}")
 
 

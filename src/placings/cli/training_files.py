@@ -9,18 +9,28 @@ from typing import Any
 from placings.cli.printing import print_note
 
 CHECKPOINT = "checkpoint.safetensors"
+TRIED = "tried"  # the folder of the steps that an AutoRanker took
 
 
 def set_checkpoint(model: Any, folder: Path) -> None:
-    """Let a ranker that can go on from a checkpoint keep it in the run's folder."""
-    if "checkpoint" in model.get_params() and model.get_params()["checkpoint"] is None:
-        model.set_params(checkpoint=str(folder / CHECKPOINT))
+    """Let a ranker that can go on from a checkpoint, or from kept steps, keep them in the run's folder."""
+    for name, place in (("checkpoint", CHECKPOINT), ("keep", TRIED)):
+        if name in model.get_params() and model.get_params()[name] is None:
+            model.set_params(**{name: str(folder / place)})
 
 
 def forget_checkpoint(model: Any, folder: Path) -> None:
-    """The reverse of `set_checkpoint`, once trained: the path is not a setting that a bundle should keep."""
-    if model.get_params().get("checkpoint") == str(folder / CHECKPOINT):
-        model.set_params(checkpoint=None)
+    """The reverse of `set_checkpoint`, once trained: the path is not a setting that a bundle should keep.
+
+    Steps of a search that was stopped by hand stay, so that the same command can go on.
+    """
+    import shutil
+
+    for name, place in (("checkpoint", CHECKPOINT), ("keep", TRIED)):
+        if model.get_params().get(name) == str(folder / place):
+            model.set_params(**{name: None})
+    if not getattr(model, "interrupted_", False):
+        shutil.rmtree(folder / TRIED, ignore_errors=True)
 
 
 def say_stopped(stop: KeyboardInterrupt, model: Any) -> str:
@@ -29,7 +39,7 @@ def say_stopped(stop: KeyboardInterrupt, model: Any) -> str:
 
     if isinstance(stop, Stopped):
         return f"the state after step {stop.step:,} is in {stop.path}; the same command goes on from there."
-    if "checkpoint" in model.get_params():
+    if "checkpoint" in model.get_params() or "keep" in model.get_params():
         return "not one step was kept; the same command starts anew."
     return (
         f"nothing is kept, because a {type(model).__name__} cannot go on from half a training; the same "

@@ -1,5 +1,4 @@
 from .auto import AutoRanker as AutoRanker
-from .blending import choose_weights as choose_weights
 from .comparison import check_comparing as check_comparing
 from .comparison import compare as compare
 from .contest import CELLS as CELLS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,56 +20,48 @@ from placings.core import (
     Grid,
     Ints,
     MissingExtra,
-    PlacingsWarning,
     check_count,
-    digest_facts,
     parse_duration,
     parse_json,
-    read_array,
-    read_facts,
     render_grid,
     say_seconds,
     show_progress,
-    write_array,
-    write_facts,
 )
-from placings.data import Matrix, RankingData, concat, find_clusters
+from placings.data import Matrix, RankingData, concat
 from placings.evaluation.blending import choose_weights
-from placings.evaluation.portfolio import CS, Candidate, Step, find_kinds, plan_steps
+from placings.evaluation.debiasing import check_propensity
+from placings.evaluation.inner_trials import (
+    CS,
+    OutOfTime,
+    Tried,
+    average_values,
+    choose_setting,
+    deal_folds,
+    keep_step,
+    make_linear,
+    name_step,
+    read_step,
+    scale_scores,
+    take_step,
+)
+from placings.evaluation.portfolio import Candidate, Step, find_kinds, plan_steps
 from placings.evaluation.runs import fingerprint
 from placings.metrics import metric as as_metric
 from placings.rankers import (
-    LinearRanker,
     Ranker,
     RankerFacts,
     find_class,
-    find_versions,
     give_member,
-    load_ranker,
-    make_ranker,
     measure_spread,
     take_member,
 )
 
 MAY_HOLD = ("LinearRanker", "LightGBMRanker", "CatBoostRanker", "XGBoostRanker", "NeuralRanker")
-SCORES, FACTS = "scores.npy", "facts.json"  # of a kept step
 MEMBERS, REPORT = "members.json", "report.json"
 FEWEST = 10  # queries below which nothing can be tried out: a ridge is fitted and that is it
-WATCHED = 1 / 8  # of a step's training queries are held out for early stopping
-FEWEST_WATCHED = 4  # queries; with fewer to watch a ranker is trained to its end
-RESERVE = 0.03  # of the budget is kept for the end
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One step that was done: the held-out queries, their scores, and what was fitted."""
-
-    step: Step
-    held: Ints  # queries of the whole data
-    scores: Floats  # [settings, rows] of their rows; a linear candidate has one setting for each C
-    values: Floats  # [settings, queries] of the metric
-    seconds: float
-    model: Ranker | None = field(repr=False)  # None for a look at a sample, and for a linear candidate
+RESERVE = 0.04  # of the budget is kept for the end
+LONGEST_REASON = 200  # letters of an error that a candidate fell out for
+MOST_WEIGHING = 3000  # held-out queries that choose the weights of the blend; more would only take longer
 
 
 @dataclass
@@ -79,20 +71,36 @@ class Ledger:
     tried: dict[str, list[Tried]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
-    def mean(self, candidate: Candidate, folds: int) -> float:
-        """The mean over queries of the first folds of the first deal; −inf if the candidate failed."""
-        if candidate.name in self.failed:
-            return -np.inf
-        done = [each for each in self.tried.get(candidate.name, []) if each.step.deal == 0]
-        whole = [each for each in done if each.step.sample is None and each.step.fold < folds]
-        found = whole or done
-        if not found:
-            return -np.inf
-        return float(average_values(found).max())
-
     def add(self, tried: Tried) -> None:
         """Note a step that was done."""
         self.tried.setdefault(tried.step.candidate.name, []).append(tried)
+
+    def mean(self, candidate: Candidate, folds: int) -> float:
+        """The mean over queries of the first folds of the first deal; −inf if one of them is missing."""
+        found = self._find(candidate, folds)
+        return float(average_values(found).max()) if found else -np.inf
+
+    def lag(self, candidate: Candidate, leader: Candidate, folds: int) -> tuple[float, float]:
+        """How far a candidate is behind another one in the mean over queries, and its standard error."""
+        ours, theirs = self._find(candidate, folds), self._find(leader, folds)
+        if not ours or not theirs:
+            return np.inf, 0.0
+        pairs = [
+            np.concatenate([each.values[choose_setting(done)] for each in done]) for done in (ours, theirs)
+        ]
+        behind = pairs[1] - pairs[0]
+        behind = behind[~np.isnan(behind)]
+        if len(behind) < 2:
+            return 0.0, np.inf
+        return float(behind.mean()), float(behind.std(ddof=1) / np.sqrt(len(behind)))
+
+    def _find(self, candidate: Candidate, folds: int) -> list[Tried]:
+        """Its first look, if one fold is asked for; else these folds, or nothing if one is missing."""
+        done = [] if candidate.name in self.failed else self.tried.get(candidate.name, [])
+        if folds <= 1:
+            return done[:1]
+        whole = {t.step.fold: t for t in done if t.step.deal == 0 and t.step.sample is None}
+        return [whole[fold] for fold in range(folds)] if all(f in whole for f in range(folds)) else []
 
 
 class AutoRanker(Ranker):
@@ -101,17 +109,17 @@ class AutoRanker(Ranker):
     Linear models over transforms, LightGBM, CatBoost, XGBoost and a network are fitted on all but one of
     `folds` inner folds, whole users or sessions where the data know them, and judged by `metric` on the one
     left out: first all on one fold, then the better ones on more, then settings drawn by seed. Lists that
-    stop a training early are never those that judge it. The best candidates are blended by weights that are
-    chosen on held-out scores and drawn towards equal ones. A blended candidate is the mean of the models of its
-    folds; a linear one is fitted once more, on everything.
+    stop a training early are never those that judge it. The best candidates are blended by weights that
+    are chosen on held-out scores and drawn towards equal ones. A blended candidate is the mean of the models
+    of its folds; a linear one is fitted once more, on everything.
 
     `budget` ("10m", "1h30m", seconds; None for the whole schedule) only decides how far down the schedule
     `fit` gets: the next step is begun if it is expected to end in time. `steps_` says how many steps that
-    were, and `steps=` repeats as many, whatever the clock says. Ctrl-C ends the search and takes the best so far.
-    With `keep`, a folder, each step is kept there, and `fit` goes on where it was stopped; time that kept
-    steps took counts. `kinds` names what to try ("linear", "lightgbm", "catboost", "xgboost", "neural");
-    those whose library is not installed are left out. `valid` is more data to learn from: its queries join the
-    folds.
+    were, and `steps=` repeats as many, whatever the clock says. Ctrl-C ends the search and takes the best so
+    far. With `keep`, a folder, each step is kept there, and `fit` goes on where it was stopped; time that
+    kept steps took counts. `kinds` names what to try ("linear", "lightgbm", "catboost", "xgboost", "neural");
+    those whose library is not installed are left out. `valid` is more data to learn from: its queries join
+    the folds. `metric` may be one of clicks over propensities, such as "dcg@10:ips".
 
     After `fit`: `members_`, what is blended, by name; `weights_` of `models_`; `steps_`; `report()` says who
     was tried, what it cost and why the winner won.
@@ -134,6 +142,7 @@ class AutoRanker(Ranker):
     owners_: tuple[str, ...]  # [models], the candidate of each
     shares_: dict[str, float]  # candidate → its share of the blend
     steps_: int
+    interrupted_: bool  # whether Ctrl-C ended the search
     seconds_: float
     told_: dict[str, Any]  # what `report` prints
 
@@ -166,7 +175,7 @@ class AutoRanker(Ranker):
         }
 
     def report(self) -> str:
-        """Who was tried, on how many folds, how good it was, what it cost, its weight; and why the winner won."""
+        """Who was tried, on how many folds, how good it was, what it cost, its weight; why the winner won."""
         rows = [
             [
                 each["name"],
@@ -186,15 +195,14 @@ class AutoRanker(Ranker):
 
     def _fit(self, train: RankingData, valid: RankingData | None) -> None:
         self._check_settings()
-        seed = int(self.random_state or 0)
         kinds, absent = find_kinds(self.kinds)
         data = train if valid is None else join_parts(train, valid)
-        ledger = Ledger()
+        check_propensity([self.metric], data)
         began = time.perf_counter()
-        stopped = self._search(data, kinds, ledger, seed, began)
-        if not ledger.tried:
-            stopped = "nothing could be tried out, so a ridge was fitted as it is"
-        self._conclude(data, ledger, seed, stopped, absent)
+        search = Search(data, self._make_plan(data, kinds), Ledger())
+        stopped = self._walk(search, began)
+        self.steps_, self.interrupted_ = search.steps, search.interrupted
+        self._conclude(search, stopped, absent)
         self.seconds_ = time.perf_counter() - began
 
     def _check_settings(self) -> None:
@@ -203,9 +211,20 @@ class AutoRanker(Ranker):
         if self.steps is not None:
             check_count("steps", self.steps, least=1)
         check_count("folds", self.folds, least=2)
-        if ":ips" in str(as_metric(self.metric)):
-            raise BadInput(f"AutoRanker judges by labels as they are. Got metric={self.metric!r}.")
+        as_metric(self.metric)
         find_kinds(self.kinds)
+
+    def _make_plan(self, data: RankingData, kinds: Sequence[str]) -> Plan:
+        limit = None if self.budget is None or self.steps is not None else parse_duration(self.budget)
+        return Plan(
+            kinds=tuple(kinds),
+            folds=min(int(self.folds), data.n_queries // 5),
+            seed=int(self.random_state or 0),
+            metric=self.metric,
+            limit=limit,
+            most=self.steps,
+            keep=None if self.keep is None else Path(self.keep),
+        )
 
     def _weigh(self, train: RankingData) -> tuple[RankingData, dict[str, Any]]:
         """The data as they are, for members weigh clicks themselves; and what that does."""
@@ -244,7 +263,10 @@ class AutoRanker(Ranker):
             facts.append(
                 {"class": type(model).__name__, "settings": settings, "weight": weight, "owner": owner}
             )
-        told = {"models": facts, "shares": self.shares_, "steps": self.steps_, "seconds": self.seconds_}
+        told = {
+            "models": facts, "shares": self.shares_, "steps": self.steps_, "seconds": self.seconds_,
+            "interrupted": self.interrupted_,
+        }  # fmt: skip
         return {**files, MEMBERS: json.dumps(told).encode(), REPORT: json.dumps(self.told_).encode()}
 
     def _take_weights(self, files: Mapping[str, bytes]) -> None:
@@ -262,112 +284,68 @@ class AutoRanker(Ranker):
         self.owners_ = tuple(str(each["owner"]) for each in told["models"])
         self.shares_ = {str(name): float(share) for name, share in told["shares"].items()}
         self.steps_, self.seconds_ = int(told["steps"]), float(told["seconds"])
+        self.interrupted_ = bool(told["interrupted"])
         self.told_ = parse_json(files[REPORT])
 
     # -- the search --------------------------------------------------------------------------------
 
-    def _search(
-        self, data: RankingData, kinds: Sequence[str], ledger: Ledger, seed: int, began: float
-    ) -> str:
+    def _walk(self, search: Search, began: float) -> str:
         """Take steps until the budget, the number of steps or the schedule ends; which of them it was."""
-        self.steps_ = 0
+        data, plan = search.data, search.plan
         if data.n_queries < FEWEST or data.y.max(initial=0.0) == data.y.min(initial=0.0):
             return f"{data.n_queries} queries are too few, or too alike, to try anything out on"
-        limit = None if self.budget is None or self.steps is not None else parse_duration(self.budget)
-        folds = min(int(self.folds), data.n_queries // 5)
-        deals: dict[int, list[Ints]] = {}
-        steps = plan_steps(kinds, ledger, queries=data.n_queries, folds=folds, seed=seed)
-        kept = None if self.keep is None else Path(self.keep)
-        prints = "" if kept is None else fingerprint(data)
-        spent = 0.0  # by kept steps, in the run that did them
-        with show_progress("trying", limit, rate="s", wanted=self.verbose) as bar, _quietly():
+        total = plan.limit if plan.limit is not None else plan.most
+        unit = "s" if plan.limit is not None else "steps"
+        with show_progress("trying", total, rate=unit, wanted=self.verbose) as bar, _quietly():
             try:
-                for step in steps:
-                    if self.steps is not None and self.steps_ >= self.steps:
-                        return f"{self.steps_} steps were asked for"
-                    took = time.perf_counter() - began + spent
-                    if limit is not None and self.steps_:
-                        if took + guess_seconds(step, ledger) > (1.0 - RESERVE) * limit:
-                            return (
-                                f"the budget of {say_seconds(limit)} had no room for step {self.steps_ + 1}"
-                            )
-                        bar.reach(min(took, limit))
+                for step in search.list_steps():
+                    if plan.most is not None and search.steps >= plan.most:
+                        return f"{search.steps} steps were asked for"
+                    took = time.perf_counter() - began + search.kept_seconds
+                    if not search.has_room(step, took):
+                        break
+                    bar.reach(search.steps if plan.limit is None else min(took, plan.limit))
                     bar.advance(0, title=f"{step.candidate.name}, fold {step.fold + 1}")
-                    if step.deal not in deals:
-                        deals[step.deal] = deal_folds(data, folds, seed + step.deal)
-                    spent += self._take(step, data, deals[step.deal], ledger, seed, kept, prints)
-                    self.steps_ += 1
+                    search.take(step, None if plan.limit is None else plan.limit - took)
+                else:
+                    return "the schedule was at its end"
+            except OutOfTime:
+                pass
             except KeyboardInterrupt:
-                if not ledger.tried:
+                if not search.ledger.tried:
                     raise
-                warnings.warn(
-                    f"stopped after {self.steps_} steps; the best so far is taken.",
-                    PlacingsWarning,
-                    stacklevel=2,
-                )
+                search.interrupted = True
                 return "it was stopped by hand"
-        return "the schedule was at its end"
+        return f"the budget of {say_seconds(plan.limit or 0.0)} had no room for step {search.steps + 1}"
 
-    def _take(
-        self,
-        step: Step,
-        data: RankingData,
-        parts: Sequence[Ints],
-        ledger: Ledger,
-        seed: int,
-        kept: Path | None,
-        prints: str,
-    ) -> float:
-        """One step, or what was kept of it; the seconds that a kept one took when it was done."""
-        if step.candidate.name in ledger.failed:
-            return 0.0
-        place = None if kept is None else kept / name_step(step, prints, seed, self.metric, len(parts))
-        found = read_step(place, step, data, parts, self.metric)
-        if found is not None:
-            ledger.add(found)
-            return found.seconds
-        try:
-            tried = take_step(step, data, parts, seed, self.metric)
-        except MissingExtra:
-            raise
-        except Exception as error:  # one that cannot cope with the data must not end the search
-            ledger.failed[step.candidate.name] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            return 0.0
-        if place is not None:
-            keep_step(place, tried)
-        ledger.add(tried)
-        return 0.0
-
-    def _conclude(
-        self, data: RankingData, ledger: Ledger, seed: int, stopped: str, absent: Sequence[str]
-    ) -> None:
-        judge = as_metric(self.metric)
+    def _conclude(self, search: Search, stopped: str, absent: Sequence[str]) -> None:
+        """Choose who is blended and by how much, and make the models that will score."""
+        data, ledger = search.data, search.ledger
         field_ = pick_field(ledger)
         if not field_:
-            plain = Candidate(
-                "ridge over quantile_normal", "linear", "ridge", {"transform": "quantile_normal"}
-            )
-            if not isinstance(data.X, np.ndarray):
-                plain = Candidate("ridge", "linear", "ridge", {})
+            plain = make_plain(data)
             self.shares_ = {plain.name: 1.0}
             self._take_models([(plain.name, [make_linear(plain, 1.0).fit(data)], [1.0], 1.0)])
-            self._tell(ledger, stopped, absent, {})
+            self._tell(ledger, f"{stopped}; a ridge was fitted as it is", absent, {})
             return
-        matrix, labels, offsets = gather_scores(field_, data)
+        matrix, lists = gather_scores(field_, data, search.plan.seed)
+        metric = as_metric(self.metric)
+
+        def judge(scores: Floats) -> Floats:
+            return metric(scores, lists.y, lists.offsets, propensity=lists.propensity)
+
         names = list(field_)
-        weights = choose_weights(matrix, labels, offsets, judge, seed=seed)
-        alone = {name: _mean(judge(row, labels, offsets)) for name, row in zip(names, matrix, strict=True)}
-        together = _mean(judge(weights @ matrix, labels, offsets))
+        weights = choose_weights(matrix, judge, seed=search.plan.seed)
+        alone = {name: _mean(judge(row)) for name, row in zip(names, matrix, strict=True)}
         leader = max(alone, key=lambda name: alone[name])
-        if together < alone[leader]:  # a blend that does not even win where it was chosen
-            weights = np.array([float(name == leader) for name in names])
         self.shares_ = {name: float(w) for name, w in zip(names, weights, strict=True) if w > 0.0}
         chosen = []
         for name, share in self.shares_.items():
             models, scales = finish(field_[name], data)
             chosen.append((name, models, scales, share))
         self._take_models(chosen)
-        facts = {"blend": together, "leader": alone[leader], "name": leader, "queries": len(offsets) - 1}
+        together = _mean(judge(weights @ matrix))
+        facts = {"blend": together, "leader": alone[leader], "name": leader, "queries": lists.n_queries}
         self._tell(ledger, stopped, absent, facts)
 
     def _take_models(self, chosen: Sequence[tuple[str, Sequence[Ranker], Sequence[float], float]]) -> None:
@@ -410,13 +388,14 @@ class AutoRanker(Ranker):
         notes = [f"{self.steps_} steps: {stopped}."]
         if facts and len(self.shares_) > 1:
             notes.append(
-                f"The blend of {len(self.shares_)} has {self.metric} {facts['blend']:.4f} on {facts['queries']:,} "
-                f"held-out queries, the best alone ({facts['name']}) {facts['leader']:.4f}. The weights were chosen "
-                "on these queries, so the blend's figure is a little too good."
+                f"The blend of {len(self.shares_)} has {self.metric} {facts['blend']:.4f} on "
+                f"{facts['queries']:,} held-out queries, the best alone ({facts['name']}) "
+                f"{facts['leader']:.4f}. The weights were chosen on these queries, so the blend's figure is "
+                "a little too good."
             )
         elif facts:
             notes.append(
-                f"{facts['name']} alone won: no blend was better on {facts['queries']:,} held-out queries."
+                f"{facts['name']} alone: no other kind came near it on {facts['queries']:,} held-out queries."
             )
         notes += [f"Left out, not installed: {', '.join(absent)}."] if absent else []
         notes.append(f"The mean of {self.metric} is over queries with something relevant.")
@@ -424,8 +403,78 @@ class AutoRanker(Ranker):
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What bounds a search: the kinds, the inner folds, and when it ends."""
+
+    kinds: tuple[str, ...]
+    folds: int
+    seed: int
+    metric: str
+    limit: float | None  # seconds
+    most: int | None  # steps
+    keep: Path | None
+
+
+@dataclass
+class Search:
+    """A search under way: its data, what was tried, and the steps taken so far."""
+
+    data: RankingData
+    plan: Plan
+    ledger: Ledger
+    steps: int = 0
+    kept_seconds: float = 0.0  # of steps that an earlier run took and kept
+    interrupted: bool = False
+    deals: dict[int, list[Ints]] = field(default_factory=dict)
+    prints: str = ""
+
+    def list_steps(self) -> Iterator[Step]:
+        """The schedule, as the ledger has it when a step is asked for."""
+        plan = self.plan
+        return plan_steps(
+            plan.kinds, self.ledger, queries=self.data.n_queries, folds=plan.folds, seed=plan.seed
+        )
+
+    def has_room(self, step: Step, took: float) -> bool:
+        """Whether a step is expected to end in time; the first one always is."""
+        limit = self.plan.limit
+        if limit is None or not self.steps:
+            return True
+        return took + guess_seconds(step, self.ledger, self.data.n_queries) <= (1.0 - RESERVE) * limit
+
+    def take(self, step: Step, left: float | None) -> None:
+        """One step, or what was kept of it. One that fails takes its candidate out of the search."""
+        plan, ledger = self.plan, self.ledger
+        if step.candidate.name in ledger.failed:
+            return
+        if step.deal not in self.deals:
+            self.deals[step.deal] = deal_folds(self.data, plan.folds, plan.seed + step.deal)
+        parts = self.deals[step.deal]
+        place = None
+        if plan.keep is not None:
+            self.prints = self.prints or fingerprint(self.data)
+            place = plan.keep / name_step(step, self.prints, plan.seed, plan.metric, plan.folds)
+        tried = read_step(place, step, self.data, parts, plan.metric)
+        if tried is not None:
+            self.kept_seconds += tried.seconds
+        else:
+            try:
+                tried = take_step(step, self.data, parts, plan.seed, plan.metric, left)
+            except (MissingExtra, OutOfTime):
+                raise
+            except Exception as error:  # one that cannot cope with the data must not end the search
+                why = " ".join(f"{type(error).__name__}: {error}".split())
+                ledger.failed[step.candidate.name] = why[:LONGEST_REASON]
+                return
+            if place is not None:
+                keep_step(place, tried)
+        ledger.add(tried)
+        self.steps += 1
+
+
+@dataclass(frozen=True)
 class Blend:
-    """Some models of an AutoRanker and their weights: one member of the blend, which scores rows by itself."""
+    """Some models of an AutoRanker and their weights: one member of the blend, which scores rows too."""
 
     models: tuple[Ranker, ...]
     weights: Floats
@@ -447,9 +496,6 @@ def add_scores(models: Sequence[Ranker], weights: Floats, X: Matrix, offsets: In
     return total
 
 
-# -- folds -----------------------------------------------------------------------------------------
-
-
 def join_parts(train: RankingData, valid: RankingData) -> RankingData:
     """Both as one; queries of the two parts are other queries even if they are numbered alike."""
     if np.intersect1d(train.qids.astype(str), valid.qids.astype(str)).size:
@@ -458,118 +504,38 @@ def join_parts(train: RankingData, valid: RankingData) -> RankingData:
     return concat([train, valid])
 
 
-def deal_folds(data: RankingData, folds: int, seed: int) -> list[Ints]:
-    """The queries of each fold: whole users or sessions where the data know them, dealt by seed."""
-    clusters = find_clusters(data)
-    codes = np.arange(data.n_queries) if clusters is None else clusters.codes
-    units = np.unique(codes)
-    if len(units) < 2 * folds:  # too few people to keep them apart
-        codes, units = np.arange(data.n_queries), np.arange(data.n_queries)
-    parts = np.array_split(np.random.default_rng([seed, 17]).permutation(units), folds)
-    return [np.flatnonzero(np.isin(codes, part)) for part in parts]
+def make_plain(data: RankingData) -> Candidate:
+    """What is fitted where nothing can be tried out."""
+    if isinstance(data.X, np.ndarray):
+        return Candidate("ridge over quantile_normal", "linear", "ridge", {"transform": "quantile_normal"})
+    return Candidate("ridge", "linear", "ridge", {})
 
 
-def cut_step(
-    step: Step, data: RankingData, parts: Sequence[Ints], seed: int
-) -> tuple[RankingData, RankingData | None, Ints]:
-    """What a step trains on, what it watches to stop early, and the queries that judge it."""
-    held = parts[step.fold]
-    rest = np.sort(np.concatenate([part for place, part in enumerate(parts) if place != step.fold]))
-    rng = np.random.default_rng([seed, step.deal, step.fold, 23])
-    if step.sample is not None and len(rest) > step.sample:
-        rest = np.sort(rng.choice(rest, step.sample, replace=False))
-    watched = round(WATCHED * len(rest))
-    if not step.candidate.stops or watched < FEWEST_WATCHED:
-        return data[rest], None, held
-    mixed = rng.permutation(rest)
-    return data[np.sort(mixed[watched:])], data[np.sort(mixed[:watched])], held
+def guess_seconds(step: Step, ledger: Ledger, queries: int) -> float:
+    """How long a step may take, by those of the same candidate, or else of the same kind.
 
+    Where only a sample was looked at, a whole fold takes longer by as much as it has more queries.
+    """
 
-def take_step(step: Step, data: RankingData, parts: Sequence[Ints], seed: int, metric: str) -> Tried:
-    """Fit a candidate without a fold and score that fold."""
-    began = time.perf_counter()
-    train, watched, held = cut_step(step, data, parts, seed)
-    lists = data[held]
-    model: Ranker | None = None
-    if step.candidate.kind == "linear":
-        scores = score_path(step.candidate, train, lists)
-    else:
-        number = (1_000_003 * seed + 1009 * step.deal + step.fold) % 2**32
-        model = make_ranker(step.candidate.ranker, **{**step.candidate.settings, "random_state": number})
-        if "metric" in model.get_params(deep=False):
-            model.set_params(metric=metric)
-        scores = model.fit(train, valid=watched).predict(lists)[None, :]
-    values = judge_all(scores, lists, metric)
-    seconds = time.perf_counter() - began
-    return Tried(step, held, scores, values, seconds, None if step.sample is not None else model)
+    def list_seconds(done: Iterable[Tried]) -> list[float]:
+        more = 1.0 if step.sample is None else 0.0
+        return [
+            t.seconds * max(1.0, more * queries / t.step.sample) if t.step.sample else t.seconds for t in done
+        ]
 
-
-def score_path(candidate: Candidate, train: RankingData, lists: RankingData) -> Floats:
-    """The scores that a linear candidate gives held-out lists at every C, `[Cs, rows]`; one transform for all."""
-    first = make_linear(candidate, CS[0]).fit(train)
-    transform = first.transform_
-    if transform is not None:
-        names = tuple(map(str, transform.get_feature_names_out()))
-        train = train.replace(X=transform.transform(train), feature_names=names)
-        lists = lists.replace(X=transform.transform(lists), feature_names=names)
-    return np.stack([LinearRanker("ridge", C=C).fit(train).predict(lists) for C in CS])
-
-
-def judge_all(scores: Floats, lists: RankingData, metric: str) -> Floats:
-    """The metric of each setting's scores, `[settings, queries]`."""
-    judge = as_metric(metric)
-    return np.stack([judge(row, lists.y, lists.offsets) for row in scores])
-
-
-def average_values(done: Sequence[Tried]) -> Floats:
-    """The mean over all queries of these steps, `[settings]`; 0 where no query has a value."""
-    values = np.concatenate([each.values for each in done], axis=1)
-    there = ~np.isnan(values)
-    return np.where(there, values, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-
-
-def choose_setting(done: Sequence[Tried]) -> int:
-    """The setting (of a linear candidate, the C) with the highest mean over all folds done."""
-    return int(np.argmax(average_values(done)))
-
-
-def scale_scores(tried: Tried, setting: int, data: RankingData) -> tuple[Floats, float]:
-    """A step's scores divided by how far they lie apart within a list, and that number."""
-    spread = measure_spread(tried.scores[setting], data[tried.held].offsets)
-    scale = spread if spread > 0.0 and np.isfinite(spread) else 1.0
-    return tried.scores[setting] / scale, scale
-
-
-def make_linear(candidate: Candidate, C: float) -> LinearRanker:
-    """The linear ranker of a candidate at this C."""
-    made = make_ranker(candidate.ranker, C=C, **candidate.settings)
-    assert isinstance(made, LinearRanker)
-    return made
-
-
-def guess_seconds(step: Step, ledger: Ledger) -> float:
-    """How long a step may take, by those of the same candidate, or else of the same kind."""
-    own = [
-        t.seconds
-        for t in ledger.tried.get(step.candidate.name, [])
-        if (t.step.sample is None) == (step.sample is None)
-    ]
+    own = ledger.tried.get(step.candidate.name, [])
+    alike = [t for t in own if (t.step.sample is None) == (step.sample is None)]
     if own:
-        return max(own)
-    kin = [
-        t.seconds
-        for done in ledger.tried.values()
-        for t in done
-        if t.step.candidate.kind == step.candidate.kind and (t.step.sample is None) == (step.sample is None)
-    ]
-    return float(np.mean(kin)) if kin else 0.0
+        return max(list_seconds(alike or own))
+    kin = [t for done in ledger.tried.values() for t in done if t.step.candidate.kind == step.candidate.kind]
+    return float(np.mean(list_seconds(kin))) if kin else 0.0
 
 
 # -- the end ---------------------------------------------------------------------------------------
 
 
 def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
-    """Who may enter the blend: the two best of each kind that have as many whole folds as most kinds' best."""
+    """Who may enter the blend: the two best of each kind with as many whole folds as most kinds' best."""
     whole = {
         name: [t for t in done if t.step.sample is None]
         for name, done in ledger.tried.items()
@@ -598,14 +564,19 @@ def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
     return found
 
 
-def gather_scores(field_: Mapping[str, Sequence[Tried]], data: RankingData) -> tuple[Floats, Floats, Ints]:
-    """Held-out scores `[members, rows]` of the folds that all have, with labels and offsets.
+def gather_scores(
+    field_: Mapping[str, Sequence[Tried]], data: RankingData, seed: int
+) -> tuple[Floats, RankingData]:
+    """Held-out scores `[members, rows]` of the folds that all have, and the lists that they are of.
 
-    Where a candidate was fitted on several deals of the folds, its scores of a list are averaged.
+    Where a candidate was fitted on several deals of the folds, its scores of a list are averaged. Of many
+    lists a sample is taken.
     """
     shared = set.intersection(*({int(q) for t in done for q in t.held} for done in field_.values()))
     queries = np.array(sorted(shared), dtype=np.int64)
-    lists = data[queries]
+    if len(queries) > MOST_WEIGHING:
+        queries = np.sort(np.random.default_rng([seed, 29]).choice(queries, MOST_WEIGHING, replace=False))
+    mine = list_rows(data, queries)
     rows = []
     for done in field_.values():
         total, often = np.zeros(data.n_rows), np.zeros(data.n_rows)
@@ -614,9 +585,8 @@ def gather_scores(field_: Mapping[str, Sequence[Tried]], data: RankingData) -> t
             places = list_rows(data, tried.held)
             total[places] += scale_scores(tried, setting, data)[0]
             often[places] += 1.0
-        mine = list_rows(data, queries)
         rows.append(total[mine] / np.maximum(often[mine], 1.0))
-    return np.stack(rows), lists.y, lists.offsets
+    return np.stack(rows), data[queries]
 
 
 def list_rows(data: RankingData, queries: Ints) -> Ints:
@@ -654,44 +624,3 @@ def _quietly() -> Any:
             caught.__exit__(*about)
 
     return Quiet()
-
-
-# -- kept steps ------------------------------------------------------------------------------------
-
-
-def name_step(step: Step, prints: str, seed: int, metric: str, folds: int) -> str:
-    """The folder of a step: named after all that could change it."""
-    made_of = {
-        "candidate": [step.candidate.name, step.candidate.ranker, dict(step.candidate.settings)],
-        "step": [step.deal, step.fold, step.sample], "data": prints, "seed": seed, "metric": metric,
-        "folds": folds, "versions": find_versions(),
-    }  # fmt: skip
-    return f"step-{digest_facts(made_of)}"
-
-
-def keep_step(place: Path, tried: Tried) -> None:
-    """Write a step; the facts come last, so that half a step is none."""
-    place.mkdir(parents=True, exist_ok=True)
-    write_array(place / SCORES, tried.scores.ravel())
-    if tried.model is not None:
-        tried.model.save(place / "model")
-    write_facts(place / FACTS, {"seconds": tried.seconds, "settings": len(tried.scores)})
-
-
-def read_step(
-    place: Path | None, step: Step, data: RankingData, parts: Sequence[Ints], metric: str
-) -> Tried | None:
-    """A step that was kept; None if there is none, or not all of it."""
-    facts = None if place is None else read_facts(place / FACTS)
-    if place is None or facts is None:
-        return None
-    held = parts[step.fold]
-    lists = data[held]
-    count = int(facts["settings"])
-    flat = read_array(place / SCORES, count * lists.n_rows)
-    wants_model = step.sample is None and step.candidate.kind != "linear"
-    if flat is None or (wants_model and not (place / "model").is_dir()):
-        return None
-    scores = np.array(flat).reshape(count, lists.n_rows)
-    model = load_ranker(place / "model") if wants_model else None
-    return Tried(step, held, scores, judge_all(scores, lists, metric), float(facts["seconds"]), model)

@@ -1,4 +1,4 @@
-"""Weights of a blend: chosen on lists that no member learned from, and drawn towards equal ones."""
+"""Weights of a blend: chosen on lists that no member learned from, and drawn towards what means alone say."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from collections.abc import Callable
 
 import numpy as np
 
-from placings.core import Floats, Ints
+from placings.core import Floats
 
 PICKS = 12  # members are added so often, one at a time, each time the one that helps most
 DRAWS = 8  # samples of the lists that weights are chosen on; their mean is taken
-PRIOR = 400.0  # queries that the equal weights are worth
+PRIOR = 100.0  # lists that the weights by means alone are worth
+APART = 0.02  # members whose means are so far apart have prior weights that are 2.7 times apart
 
-Judge = Callable[[Floats, Floats, Ints], Floats]
+Judge = Callable[[Floats], Floats]  # scores [rows] → one value a list, NaN where it has none
 
 
-def choose_weights(scores: Floats, labels: Floats, offsets: Ints, judge: Judge, *, seed: int) -> Floats:
+def choose_weights(scores: Floats, judge: Judge, *, seed: int) -> Floats:
     """Weights `[members]` that add up to 1, of members whose scores `[members, rows]` have one scale.
 
     Members are added one at a time, with replacement, each time the one that raises the mean of `judge`
-    (one value a list) most; it is done on samples of the lists, and the weights are averaged. Those that have
-    any weight are then drawn towards equal weights: with Q lists by 400 / (400 + Q).
+    most; it is done on samples of the lists, and the weights are averaged. With few lists that fits chance,
+    so the weights are drawn towards a prior by 100 / (100 + lists): there members of equal means have equal
+    weights, and with m the mean of `judge` a weight falls as exp((m − best) / 0.02).
 
     >>> labels, offsets = np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 2, 4])
     >>> from placings.metrics import mrr
     >>> scores = np.array([[2.0, 1.0, 2.0, 1.0], [1.0, 2.0, 1.0, 2.0]])
-    >>> choose_weights(scores, labels, offsets, mrr, seed=0).tolist()
+    >>> choose_weights(scores, lambda blend: mrr(blend, labels, offsets), seed=0).round(6).tolist()
     [1.0, 0.0]
 
     Caruana, Niculescu-Mizil, Crew and Ksikes: Ensemble selection from libraries of models, ICML 2004.
@@ -34,27 +36,27 @@ def choose_weights(scores: Floats, labels: Floats, offsets: Ints, judge: Judge, 
     if members == 1:
         return np.ones(1)
     rng = np.random.default_rng(seed)
-    lists = len(offsets) - 1
     kept: dict[tuple[int, ...], Floats] = {}
 
     def value(counts: tuple[int, ...]) -> Floats:
         """The value of each list under a blend; the same blends come up in many samples."""
         if counts not in kept:
             weights = np.array(counts, dtype=np.float64) / sum(counts)
-            kept[counts] = judge(weights @ scores, labels, offsets)
+            kept[counts] = judge(weights @ scores)
         return kept[counts]
 
+    alone = np.array([_mean(value(tuple(map(int, row)))) for row in np.eye(members)])
+    lists = len(value((1, *[0] * (members - 1))))
     total = np.zeros(members)
     for draw in range(DRAWS):
         often = np.ones(lists) if draw == 0 else rng.multinomial(lists, np.full(lists, 1.0 / lists))
         total += _pick(members, value, often.astype(np.float64))
-    chosen = total / total.sum()
-    chosen[chosen < 0.5 / (DRAWS * members)] = 0.0  # picked by one sample and hardly there
-    there = chosen > 0.0
-    equal = there / there.sum()
+    prior = np.exp((alone - alone.max()) / APART)
     pull = PRIOR / (PRIOR + lists)
-    weights: Floats = (1.0 - pull) * chosen / chosen.sum() + pull * equal
-    return weights
+    weights = (1.0 - pull) * total / DRAWS + pull * prior / prior.sum()
+    weights[weights < 0.5 / (DRAWS * members)] = 0.0  # hardly there, but it would have to be served
+    found: Floats = weights / weights.sum()
+    return found
 
 
 def _pick(members: int, value: Callable[[tuple[int, ...]], Floats], often: Floats) -> Floats:
@@ -71,11 +73,13 @@ def _pick(members: int, value: Callable[[tuple[int, ...]], Floats], often: Float
         counts[winner] += 1
         if found[winner] > best + 1e-12:
             best, best_counts = found[winner], np.array(counts, dtype=np.float64)
-    return best_counts / best_counts.sum()
+    shares: Floats = best_counts / best_counts.sum()
+    return shares
 
 
-def _mean(values: Floats, often: Floats) -> float:
+def _mean(values: Floats, often: Floats | None = None) -> float:
     """The weighted mean over lists that have a value; 0 if none has."""
     there = ~np.isnan(values)
-    weight = float(often[there].sum())
-    return float((values[there] * often[there]).sum() / weight) if weight > 0.0 else 0.0
+    counts = np.ones(len(values)) if often is None else often
+    weight = float(counts[there].sum())
+    return float((values[there] * counts[there]).sum() / weight) if weight > 0.0 else 0.0

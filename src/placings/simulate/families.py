@@ -1,8 +1,9 @@
 """Families of made ranking data: 14 to develop on and 14 for the end, with truths of many forms.
 
-A family is a plan (which features, which truth, which labels, how many queries) and a seed; `make_family` draws
-training and test queries from it. The settings of both halves are dealt from the same levels, so the halves
-are alike in every setting taken alone, and what was developed on one half can be tried once on the other.
+A family is a plan (which features, which truth, which labels, how many queries) and a seed; `make_family`
+draws training and test queries from it. The settings of both halves are dealt from the same levels, so the
+halves are alike in every setting taken alone, and what was developed on one half can be tried once on the
+other.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ LEVELS: dict[str, tuple[Any, ...]] = {
         "duplicated", "duplicated", "duplicated", "duplicated",
         "correlated", "correlated", "correlated", "correlated",
     ),
-    "drift": (None, None, None, None, None, None, None, None, "scales", "scales", "scales", "mix", "mix", "mix"),
+    "drift": (
+        None, None, None, None, None, None, None, None,
+        "scales", "scales", "scales", "mix", "mix", "mix",
+    ),
     "interacting_share": (0.5, 0.5, 0.5, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7, 0.7, 0.9, 0.9, 0.9, 0.9),
 }  # fmt: skip
 
@@ -75,13 +79,13 @@ class Family:
 
     `truth` is "additive" (the utility is a sum of effects of single features) or "interacting" (a share
     `interacting_share` of its variance is `interaction`: "products" of two features, and/or "rules" on
-    thresholds, "ratios" of two features, a "gate" by a feature of the query, a "tree", or "several" of these).
-    `shape` says how a single useful feature acts: straight in the scale "log", "rank" or "raw", "all" (each in
-    one of the three), in "humps", in "steps", or "mixed". `labels` cut the utility: "binary" (5 % positive),
-    "three" grades, "mslr" (0 to 4 with MSLR's shares), "click" (one positive in a list), "per_query" (0 to 4
-    by the place in the list). `noise` is in units of the signal. `missing` is the share of NaN in half of the
-    features. `copies` of useful features are "duplicated" or "correlated". `drift` of the test queries: feature
-    "scales", or a "mix" of query kinds.
+    thresholds, "ratios" of two features, a "gate" by a feature of the query, a "tree", or "several", that is
+    products, rules and a gate). `shape` says how a single useful feature acts: straight in the scale "log",
+    "rank" or "raw", "all" (each in one of the three), in "humps", in "steps", or "mixed". `labels` cut the
+    utility: "binary" (5 % positive), "three" grades, "mslr" (0 to 4 with MSLR's shares), "click" (one
+    positive in a list), "per_query" (0 to 4 by the place in the list). `noise` is in units of the signal.
+    `missing` is the share of NaN in every other feature. `copies` of useful features are "duplicated" or
+    "correlated". `drift` of the test queries: feature "scales", or the "mix" of query kinds.
 
     >>> family = FAMILIES["dev01"]
     >>> family.part, family.truth in ("additive", "interacting")
@@ -132,8 +136,8 @@ class Family:
 def _deal_families() -> dict[str, Family]:
     """Both halves, setting by setting in turn, from one stream.
 
-    Python promises that a seed gives the same `random()` in every version, of `shuffle` it does not: the order
-    comes from sorting draws.
+    Python promises that a seed gives the same `random()` in every version, but not the same `shuffle`: so the
+    order comes from sorting draws.
     """
     stream = random.Random(SETTINGS_SEED)
     parts: tuple[Part, Part] = ("development", "final")
@@ -273,11 +277,12 @@ def _gate(components: Floats, gate: Floats | None, rng: Generator) -> Floats:
     assert gate is not None
     weights = rng.standard_normal((2, len(components)))
     low, high = weights @ components
-    return np.where(gate > np.median(gate), high, low)
+    chosen: Floats = np.where(gate > np.median(gate), high, low)
+    return chosen
 
 
 def _walk_tree(components: Floats, gate: Floats | None, rng: Generator) -> Floats:
-    """A full binary tree of depth 4: a feature and a threshold in every node, a normal value in every leaf."""
+    """A full binary tree of depth 4: a feature and a threshold in each node, a normal value in each leaf."""
     leaf = np.zeros(components.shape[1], dtype=np.int64)
     for depth in range(4):
         features = rng.integers(len(components), size=2**depth)
@@ -309,13 +314,14 @@ def _pick_pairs(count: int, pairs: int, rng: Generator) -> list[tuple[int, int]]
 def make_family(name: str, *, test_queries: int = TEST_QUERIES, random_state: int = 0) -> FamilyDraw:
     """Draw training data and test queries of a made family.
 
-    The utility of a row is `u = signal + 0.5·richness of its query + noise·ε`, richness and ε standard normal,
-    with `signal = √(1 − s)·Σ_j w_j f_j(c_j) + √s·I(c)`; c are the hidden components of the useful features
-    (as in `make_ranking`), f_j their shapes, I the interaction, s its share (0 where the truth is additive).
-    Σ and I have mean 0 and variance 1 over all rows drawn. Labels cut u where the training rows have the
-    shares wanted; the same cuts hold for the test. Which features, weights and interactions there are depends
-    on the family alone; the rows, and the constants of the columns, on `random_state` too. The first
-    `test_queries` of 1,000 test queries are given: fewer change neither each other nor the training data.
+    The utility of a row is `u = signal + 0.5·richness of its query + noise·ε`, richness and ε standard
+    normal, with `signal = √(1 − s)·Σ_j w_j f_j(c_j) + √s·I(c)`; c are the hidden components of the useful
+    features (as in `make_ranking`), f_j their shapes, I the interaction, s its share (0 where the truth is
+    additive). Σ and I have mean 0 and variance 1 over all rows drawn. Labels cut u where the training rows
+    have the shares wanted; the same cuts hold for the test. Which features, weights and interactions there
+    are depends on the family alone; the rows, and the constants of the columns, on `random_state` too. The
+    first `test_queries` of 1,000 test queries are given: fewer change neither each other nor the training
+    data.
 
     The same `random_state` gives the same bits in one environment.
 
@@ -401,8 +407,8 @@ def _draw_queries(family: Family, streams: _Streams) -> tuple[Ints, Bools]:
 def _draw_column(kind: str, place: int, sizes: Ints, strange: Bools, streams: _Streams) -> Column:
     """One column; in queries of the second kind its rows stand higher, if it is one in two.
 
-    There a row takes the larger of two drawn components, with the value that belongs to it: what a value means
-    is the same in both kinds, and an additive truth stays one.
+    There a row takes the larger of two drawn components, with the value that belongs to it: what a value
+    means is the same in both kinds, and an additive truth stays one.
     """
     rng = streams.open(_COLUMNS, place)
     draw = _draw_sparse_count if kind == "sparse_count" else KINDS[kind].draw
@@ -417,27 +423,26 @@ def _draw_column(kind: str, place: int, sizes: Ints, strange: Bools, streams: _S
 
 
 def _grade(labels: str, utility: Floats, sizes: Ints, in_train: Bools) -> Floats:
+    """Labels `[rows]` of the kind wanted."""
     if labels in SHARES:
-        below = np.cumsum(SHARES[labels])[:-1]
-        return np.searchsorted(np.quantile(utility[in_train], below), utility, side="right").astype(
-            np.float64
-        )
+        cuts = np.quantile(utility[in_train], np.cumsum(SHARES[labels])[:-1])
+        return np.searchsorted(cuts, utility, side="right").astype(np.float64)
     query = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((-utility, query))
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     place = np.empty(len(utility), dtype=np.int64)  # 0 for the best row of a query
     place[order] = np.arange(len(utility)) - starts
-    if labels == "click":
-        return (place == 0).astype(np.float64)
-    # a list too short for a share of its own gives that label to its best row at the most
-    counts = [np.maximum(np.rint(share * sizes), 1.0) for share in TOP_SHARES]
-    return np.sum([place < np.repeat(count, sizes) for count in counts], axis=0).astype(np.float64)
+    shares = (0.0,) if labels == "click" else TOP_SHARES
+    grades = np.zeros(len(utility))
+    for share in shares:  # the best row is in every share, however short the list
+        grades += place < np.repeat(np.maximum(np.rint(share * sizes), 1.0), sizes)
+    return grades
 
 
 def _show(
     family: Family, kinds: Sequence[str], columns: Sequence[Column], in_test: Bools, streams: _Streams
 ) -> tuple[Floats32, list[str]]:
-    """The features as a ranker sees them `[rows, features]`, and their names: copied, scaled, some missing."""
+    """What a ranker sees `[rows, features]`, and the names: copied, scaled, with values missing."""
     values = [column.values for column in columns]
     names = [f"{kind}_{place}" for place, kind in enumerate(kinds, 1)]
     first = len(kinds) - _count_copies(family, kinds)

@@ -6,7 +6,7 @@
 
 Sets are named one by one or as groups: `real` (the MSLR sample without the last query of each file, which
 may be cut short; OHSUMED-min, WikiTables, MQ2008), `dev` and `final` (the made families). A real set has
-folds by query, each the test once; a made family has one draw for each fold, with 1,000 test queries.
+three folds by query, each the test once; a made family has one draw for each fold, with 1,000 test queries.
 
 Methods: `auto` is `pg.AutoRanker(budget)`. `lightgbm`, `xgboost` and `catboost` are tuned by `pg.tune` (TPE
 over the ranker's default space, its own settings first) until the budget is spent: fitted on 80 % of the
@@ -80,6 +80,7 @@ REVISIONS = dict.fromkeys(METHODS, 1)  # a method that changed gets the next num
 TRANSFORMS = ("raw", "gauss", "cdf", "log1p", "quantile_normal")
 CS = tuple(10.0**power for power in range(-4, 4))
 SPLIT_SEED = 2026
+FOLDS = 3  # of a real set: a third is the test of each
 DRAWS = 2000  # of the bootstrap
 INFERIOR, AHEAD = 0.003, 0.005  # how far a network may be behind a ridge, and how far it should be ahead
 
@@ -140,7 +141,7 @@ def is_final(name: str) -> bool:
     return name in GROUPS["final"]
 
 
-def read_fold(name: str, fold: int, folds: int) -> tuple[pg.RankingData, pg.RankingData]:
+def read_fold(name: str, fold: int) -> tuple[pg.RankingData, pg.RankingData]:
     """Training and test queries."""
     if name in FAMILIES:
         drawn = make_family(name, random_state=fold)
@@ -149,7 +150,7 @@ def read_fold(name: str, fold: int, folds: int) -> tuple[pg.RankingData, pg.Rank
         warnings.simplefilter("ignore")
         data = REAL[name]()
     order = np.random.default_rng(SPLIT_SEED).permutation(data.n_queries)
-    test = np.sort(order[fold::folds])
+    test = np.sort(order[fold::FOLDS])
     return data[np.setdiff1d(order, test)], data[test]
 
 
@@ -227,7 +228,6 @@ class Task:
     fold: int
     method: str
     minutes: float
-    folds: int
 
     @property
     def name(self) -> str:
@@ -240,7 +240,6 @@ class Task:
         """What could change it; neither machine nor versions, so that a run may go on elsewhere."""
         return {
             "set": self.set, "fold": self.fold, "method": self.method, "revision": REVISIONS[self.method],
-            "folds": self.folds if self.set in REAL else None,
             "minutes": self.minutes if self.method in BUDGETED else None,
         }  # fmt: skip
 
@@ -270,7 +269,7 @@ def measure_test(ranker: Any, test: pg.RankingData) -> dict[str, Floats]:
 
 def make_cell(task: Task) -> dict[str, Any]:
     """Fit, score, and note what it took."""
-    train, test = read_fold(task.set, task.fold, task.folds)
+    train, test = read_fold(task.set, task.fold)
     load = os.getloadavg()[0]
     began, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
@@ -314,12 +313,7 @@ def start_worker() -> None:
 
 def list_tasks(sets: Sequence[str], methods: Sequence[str], minutes: float, folds: int) -> list[Task]:
     """Cells by fold, then set, then method: a run that is stopped has something of every set."""
-    return [
-        Task(name, fold, method, minutes, folds)
-        for fold in range(folds)
-        for name in sets
-        for method in methods
-    ]
+    return [Task(name, fold, method, minutes) for fold in range(folds) for name in sets for method in methods]
 
 
 def run(tasks: Sequence[Task], out: Path, processes: int) -> int:
@@ -645,7 +639,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--sets", default="real,dev", help="names and groups, with commas between them")
     options.add_argument("--methods", default=",".join(METHODS))
     options.add_argument("--minutes", default="2", help="the budget; several for curve")
-    options.add_argument("--folds", type=int, default=3)
+    options.add_argument(
+        "--folds", type=int, default=FOLDS, choices=range(1, FOLDS + 1), help="the first so many"
+    )
     options.add_argument("--out", type=Path, default=Path(OUT))
     options.add_argument("--processes", type=int, default=1, help="cells made at once; 0: in this process")
     options.add_argument("--metric", choices=METRICS, default=METRICS[0])

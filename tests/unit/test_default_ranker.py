@@ -26,7 +26,7 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> Any:
     return default_ranker
 
 
-def make_small(name: str, fold: int, folds: int) -> tuple[pg.RankingData, pg.RankingData]:
+def make_small(name: str, fold: int) -> tuple[pg.RankingData, pg.RankingData]:
     """Two small sets instead of the families, one for each name."""
     data = pg.make_ranking(60, n_features=6, mean_size=10, random_state=len(name) + fold).data
     return data[:40], data[40:]
@@ -35,7 +35,7 @@ def make_small(name: str, fold: int, folds: int) -> tuple[pg.RankingData, pg.Ran
 def fill_cells(contest: Any, out: Path, scores: dict[tuple[str, str], list[float]]) -> None:
     """Cells of given values, without training anything."""
     for (name, method), values in scores.items():
-        task = contest.Task(name, 0, method, 2.0, 1)
+        task = contest.Task(name, 0, method, 2.0)
         cell = {
             "values": {metric: contest.pack_values(np.array(values)) for metric in contest.METRICS},
             "members": {
@@ -65,10 +65,10 @@ def test_a_run_keeps_its_cells_and_a_second_one_makes_none(
 
 
 def test_a_cell_holds_what_the_ranker_scores_on_the_test_queries(contest: Any, tmp_path: Path) -> None:
-    task = contest.Task("dev14", 0, "ridge", 2.0, 1)
+    task = contest.Task("dev14", 0, "ridge", 2.0)
     cell = contest.run_task(task, tmp_path)
-    ranker, _ = contest.fit_ridge("ridge", make_small("dev14", 0, 1)[0], 0.0, 0)
-    test = make_small("dev14", 0, 1)[1]
+    ranker, _ = contest.fit_ridge("ridge", make_small("dev14", 0)[0], 0.0, 0)
+    test = make_small("dev14", 0)[1]
     expected = pg.ndcg(ranker.predict(test), test.y, test.offsets, k=5)
     np.testing.assert_allclose(contest.unpack_values(cell["values"]["ndcg@5"]), expected, atol=1e-5)
     assert cell["chosen"]["settings"]["transform"] in contest.TRANSFORMS
@@ -88,14 +88,14 @@ def test_a_failed_cell_is_said_and_not_kept(
 
 def test_minutes_belong_to_the_name_of_a_cell_with_a_budget_only(contest: Any) -> None:
     def name(method: str, minutes: float) -> Any:
-        return contest.Task("dev01", 0, method, minutes, 3).made_of
+        return contest.Task("dev01", 0, method, minutes).made_of
 
     assert name("auto", 1.0) != name("auto", 10.0)
     assert name("ridge", 1.0) == name("ridge", 10.0)
 
 
 def test_a_method_with_a_new_revision_has_new_cells(contest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = contest.Task("dev01", 0, "auto", 1.0, 3)
+    task = contest.Task("dev01", 0, "auto", 1.0)
     before = task.made_of
     monkeypatch.setitem(contest.REVISIONS, "auto", 99)
     assert task.made_of != before
@@ -196,7 +196,7 @@ def test_folds_of_a_real_set_are_apart_and_cover_it(contest: Any, monkeypatch: p
     monkeypatch.setitem(contest.REAL, "mslr", lambda: data)
     tested: list[int] = []
     for fold in range(3):
-        train, test = contest.read_fold("mslr", fold, 3)
+        train, test = contest.read_fold("mslr", fold)
         assert not set(train.qids.tolist()) & set(test.qids.tolist())
         assert train.n_queries + test.n_queries == 20
         tested += test.qids.tolist()

@@ -65,7 +65,7 @@ bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (defau
 	$(BIN)/python benchmarks/transforms.py
 
 # what is there in benchmarks/results/default_ranker is not made again; ARGS='--sets mslr --minutes 0.5' for less
-bench-default: $(STAMP)  ## the default ranker against tuned peers, on real sets and made families; a day
+bench-default: $(STAMP)  ## the default ranker against tuned peers, on real sets and made families; half a day
 	$(BIN)/python benchmarks/default_ranker.py run $(ARGS)
 	$(BIN)/python benchmarks/default_ranker.py table $(ARGS)
 

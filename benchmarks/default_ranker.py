@@ -643,7 +643,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--folds", type=int, default=FOLDS, choices=range(1, FOLDS + 1), help="the first so many"
     )
     options.add_argument("--out", type=Path, default=Path(OUT))
-    options.add_argument("--processes", type=int, default=1, help="cells made at once; 0: in this process")
+    options.add_argument(
+        "--processes", type=int, default=1, help="cells at once; 0: in this process, with its threads"
+    )
     options.add_argument("--metric", choices=METRICS, default=METRICS[0])
     options.add_argument("--format", choices=("text", "markdown", "latex", "html"), default="text")
     return options.parse_args(arguments)

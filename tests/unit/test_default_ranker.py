@@ -86,6 +86,16 @@ def test_a_failed_cell_is_said_and_not_kept(
     assert [path.name.split("-")[0] for path in tmp_path.glob("*/*.json")] == ["dev14_fold0_lightgbm_0_02m"]
 
 
+def test_without_their_data_real_sets_are_skipped(
+    contest: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "DATA", tmp_path / "nowhere")
+    assert contest.main(["run", "--sets", "real", *TWO, "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("skipped: ")
+    assert "0 cells" in said
+
+
 def test_minutes_belong_to_the_name_of_a_cell_with_a_budget_only(contest: Any) -> None:
     def name(method: str, minutes: float) -> Any:
         return contest.Task("dev01", 0, method, minutes).made_of

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo live test test-portable test-slow bench bench-data bench-peers bench-gpu bench-serve bench-house lint format docs clean
+.PHONY: help demo live test test-portable test-slow bench bench-data bench-default bench-peers bench-gpu bench-serve bench-house lint format docs clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -63,6 +63,11 @@ bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (defau
 	$(BIN)/python benchmarks/real_places.py
 	$(BIN)/python benchmarks/input_norm.py
 	$(BIN)/python benchmarks/transforms.py
+
+# what is there in benchmarks/results/default_ranker is not made again; ARGS='--sets mslr --minutes 0.5' for less
+bench-default: $(STAMP)  ## the default ranker against tuned peers, on real sets and made families; half a day
+	$(BIN)/python benchmarks/default_ranker.py run $(ARGS)
+	$(BIN)/python benchmarks/default_ranker.py table $(ARGS)
 
 # tf_ranking.py starts tf_ranking_peer.py in the peer's environment
 bench-peers: $(STAMP)  ## training speed against TF-Ranking; PEER=tfr/bin/python names its environment

@@ -2,6 +2,10 @@ from .click_models import Cascade as Cascade
 from .click_models import DynamicBayesian as DynamicBayesian
 from .click_models import PositionBased as PositionBased
 from .click_models import TrustBias as TrustBias
+from .families import FAMILIES as FAMILIES
+from .families import Family as Family
+from .families import FamilyDraw as FamilyDraw
+from .families import make_family as make_family
 from .people import Behaviour as Behaviour
 from .places_log import PlaceLog as PlaceLog
 from .places_log import PlannedWeeks as PlannedWeeks

@@ -253,7 +253,7 @@ class Synthetic:
         if feature not in names:
             raise UnknownName("feature", feature, names)
         planted = self.truth[names.index(feature)]
-        rng = _stream(self.seed, _COLUMNS, names.index(feature))
+        rng = open_stream(self.seed, _COLUMNS, names.index(feature))
         component = KINDS[planted.kind].draw(rng, self.data.sizes).component
         if component is None:
             raise BadInput(f"{feature!r} was planted without a signal; it has no component.")
@@ -303,9 +303,9 @@ def make_ranking(
     _check_range(mean_size, "mean_size", 1.0, largest)
     seed = check_seed(random_state)
 
-    sizes = _draw_sizes(_stream(seed, _SIZES), queries, mean_size, largest)
+    sizes = draw_sizes(open_stream(seed, _SIZES), queries, mean_size, largest)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    truth = _plant(_stream(seed, _WEIGHTS), list(islice(deal_kinds(), width)))
+    truth = _plant(open_stream(seed, _WEIGHTS), list(islice(deal_kinds(), width)))
     X, signal = _fill(seed, truth, sizes, missing)
     labels = _grade(seed, signal, sizes, noise, shares)
     data = RankingData(
@@ -322,11 +322,13 @@ def make_ranking(
 # -- the parts, each from its own stream ------------------------------------------------------------
 
 
-def _stream(seed: int, *place: int) -> Generator:
+def open_stream(seed: int, *place: int) -> Generator:
+    """A stream of random numbers for each place: none moves when another is read further."""
     return np.random.default_rng(SeedSequence(seed, spawn_key=place))
 
 
-def _draw_sizes(rng: Generator, queries: int, mean_size: float, max_size: int) -> Ints:
+def draw_sizes(rng: Generator, queries: int, mean_size: float, max_size: int) -> Ints:
+    """List sizes `[queries]`: lognormal about `mean_size`, from 1 to `max_size`, some of them short."""
     usual = (mean_size - SHORT * 5.5) / (1.0 - SHORT)  # short lists have 1 to 10 rows, 5.5 on average
     drawn = rng.lognormal(np.log(max(usual, 1.0)) - SIZE_SPREAD**2 / 2.0, SIZE_SPREAD, queries)
     short = rng.random(queries) < SHORT
@@ -365,23 +367,23 @@ def _fill_block(
     block = np.empty((len(chosen), len(X)), dtype=np.float32)
     signal = np.zeros(len(X))
     for place, planted in enumerate(chosen):
-        made = KINDS[planted.kind].draw(_stream(seed, _COLUMNS, start + place), sizes)
+        made = KINDS[planted.kind].draw(open_stream(seed, _COLUMNS, start + place), sizes)
         block[place] = made.values
         if made.component is not None:
             signal += planted.weight * made.component
         if missing:
-            drop_some(block[place], missing, _stream(seed, _MISSING, start + place))
+            drop_some(block[place], missing, open_stream(seed, _MISSING, start + place))
     X[:, start : start + len(chosen)] = block.T
     return signal
 
 
 def _grade(seed: int, signal: Floats, sizes: Ints, noise: float, shares: Floats) -> Floats:
-    rng = _stream(seed, _QUERIES)
+    rng = open_stream(seed, _QUERIES)
     richness = rng.standard_normal(len(sizes))
     without_relevant = np.zeros(len(sizes), dtype=np.bool_)
     without_relevant[rng.permutation(len(sizes))[: round(SHARE_WITHOUT_RELEVANT * len(sizes))]] = True
     utility = signal + QUERY_SPREAD * np.repeat(richness, sizes)
-    utility += noise * _stream(seed, _NOISE).standard_normal(len(signal))
+    utility += noise * open_stream(seed, _NOISE).standard_normal(len(signal))
     return _cut(utility, np.repeat(without_relevant, sizes), shares)
 
 

@@ -187,7 +187,7 @@ def print_fit(
     report = getattr(model, "report", None)
     if as_json:
         facts = {"model": str(folder / "model"), "digest": digest, "metrics": metrics}
-        print_json(facts if report is None else {**facts, "search": model.told_}, indent=1)  # type: ignore[attr-defined]
+        print_json(facts if report is None else {**facts, "search": model.told_}, indent=1)
         return
     for part, told in judged.items():
         print_text(f"{part}:\n{told}\n")

@@ -4,8 +4,8 @@ A candidate is a ranker with its settings. A step fits one candidate on all but 
 scores the fold that was left out. The schedule is successive halving, in an order that may be cut short
 anywhere: linear models over every transform and one candidate of each kind on one fold; those that are not
 hopeless on two more; other candidates of each kind on one fold, and those that beat their kind's best on two
-more; the survivors on the folds that are left. Then come candidates drawn by seed, and the survivors on folds that are
-dealt anew, so that more models are averaged.
+more; the survivors on the folds that are left. Then come candidates drawn by seed, and the survivors on folds
+that are dealt anew, so that more models are averaged.
 """
 
 from __future__ import annotations

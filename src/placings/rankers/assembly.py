@@ -50,7 +50,9 @@ def build_network(
         return Groupwise(entrance, noise, layers, size, item, shared)
     if settings.network == "attention":
         return _build_attention(settings, entrance, noise, inputs)
-    layers = _stack(settings, inputs, settings.hidden, 1, members=settings.members)
+    layers = _stack(
+        settings, inputs, settings.hidden, 1, members=settings.members, skip=settings.skip and not bag
+    )
     return FeedForward(entrance, noise, layers)
 
 
@@ -76,12 +78,14 @@ def _stack(
     *,
     norm_input: bool | None = None,
     members: int = 1,
+    skip: bool = False,
 ) -> Stack:
     return Stack(
         inputs, hidden, outputs, activation=settings.activation, dropout=settings.dropout,
         batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
         norm_input=settings.norm_input if norm_input is None else norm_input,
         norm_after=settings.norm_after, output_activation=settings.output_activation, members=members,
+        skip=skip,
     )  # fmt: skip
 
 

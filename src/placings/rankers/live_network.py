@@ -198,7 +198,11 @@ def _read_steps(layer: Any) -> Function:
 
 def _read_stack(stack: Any) -> list[Function]:
     steps: list[Function] = []
-    for layer in stack.layers:
+    before: list[Function] = []
+    line: Function | None = None
+    for place, layer in enumerate(stack.layers):
+        if place == stack.entry and stack.skip is not None:
+            line, before, steps = _read_skip(stack.skip), steps, []
         name = type(layer).__name__
         if name == "RowNorm":
             steps.append(_read_norm(layer))
@@ -208,10 +212,29 @@ def _read_stack(stack: Any) -> list[Function]:
             steps.append(_read_members(layer))
         elif name != "RowDropout":
             steps.append(_find_activation(name))
+    if line is not None:
+        steps = [*before, _add_line(steps, line)]
     if stack.members > 1:
         mean = torch.full((stack.members, 1), 1.0 / stack.members)
         steps.append(lambda x: x @ mean)
     return steps
+
+
+def _read_skip(layer: Any) -> Function:
+    weight = _copy(layer.weight)
+    return lambda x: functional.linear(x, weight)
+
+
+def _add_line(steps: list[Function], line: Function) -> Function:
+    """The steps one after the other, and the line beside them."""
+
+    def run(x: Tensor) -> Tensor:
+        out = x
+        for step in steps:
+            out = step(out)
+        return out.add_(line(x))
+
+    return run
 
 
 def _read_norm(layer: Any) -> Function:
@@ -226,20 +249,17 @@ def _read_linear(layer: Any) -> Function:
 
 
 def _read_members(layer: Any) -> Function:
-    weight, bias = _copy(layer.weight), _copy(layer.bias)
-    members, inputs, outputs = weight.shape
-    if layer.shared:
-        joined = weight.permute(1, 0, 2).reshape(inputs, members * outputs)
-    elif outputs == 1:
-        joined = (torch.eye(members)[:, None, :] * weight).reshape(members * inputs, members)
-    else:
+    parts, bias = _copy(layer.join()), _copy(layer.bias)
+    members, inputs, outputs = parts.shape
+    if members == 1:
+        joined = parts[0]
+        return lambda x: (x @ joined).add_(bias)
 
-        def apply(x: Tensor) -> Tensor:
-            rows = x.view(x.shape[0], members, inputs).transpose(0, 1)
-            return torch.bmm(rows, weight).transpose(0, 1).reshape(x.shape[0], members * outputs).add_(bias)
+    def apply(x: Tensor) -> Tensor:
+        rows = x.view(x.shape[0], members, inputs).transpose(0, 1)
+        return torch.bmm(rows, parts).transpose(0, 1).reshape(x.shape[0], members * outputs).add_(bias)
 
-        return apply
-    return lambda x: (x @ joined).add_(bias)
+    return apply
 
 
 def _find_activation(name: str) -> Function:

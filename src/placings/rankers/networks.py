@@ -14,15 +14,18 @@ from torch.nn import functional
 
 from placings.core import BadInput, Ints, UnknownName, setting
 from placings.data import Matrix
+from placings.rankers.members import MemberLinear
 from placings.training import (
     GOLDEN,
     Moments,
     Packed,
     RowDropout,
     RowNorm,
+    Skip,
     SparseRows,
     can_fuse,
     make_uniform,
+    multiply_parts,
     number_units,
     relu_and_drop,
     scramble,
@@ -79,32 +82,6 @@ def pass_sparse(transform: Transform, X: Matrix) -> Any:
     return transform.transform(rows)
 
 
-class MemberLinear(nn.Module):
-    """A linear layer for each member, side by side: `[rows, members · in]` → `[rows, members · out]`.
-
-    `shared`: all members have the same input, `[rows, in]`.
-    """
-
-    def __init__(self, members: int, inputs: int, outputs: int, *, shared: bool) -> None:
-        super().__init__()
-        bound = math.sqrt(6.0 / (inputs + outputs))  # Glorot's, for each member
-        self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.zeros(members * outputs))
-        self.shared = shared
-
-    def forward(self, x: Tensor) -> Tensor:
-        members, inputs, outputs = self.weight.shape
-        if self.shared:
-            joined = self.weight.permute(1, 0, 2).reshape(inputs, members * outputs)
-            return x @ joined + self.bias
-        if outputs == 1:  # one product with zeros between members is quicker than many thin ones
-            apart = torch.eye(members, dtype=x.dtype, device=x.device)[:, None, :] * self.weight.to(x.dtype)
-            return x @ apart.reshape(members * inputs, members) + self.bias
-        rows = x.view(x.shape[0], members, inputs).transpose(0, 1)  # [members, rows, in]
-        out = torch.bmm(rows, self.weight).transpose(0, 1)
-        return out.reshape(x.shape[0], members * outputs) + self.bias
-
-
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 LINEAR = "linear"  # an output without a function behind it
 NOISE_LAYER = 1000  # the name of the input's noise, apart from those of layers that drop units
@@ -148,6 +125,10 @@ class Stack(nn.Module):
     With several `members` it is as many networks side by side: each has its own weights, dropout and loss,
     and they meet only in what they see and in their mean. In training it gives `[rows, members]`, else
     the mean.
+
+    With `skip` each member's score has a linear function of the inputs added, behind the batch norm of the
+    input if there is one. Both that function and the last layer then start at zeros: the network starts as
+    a line, and its hidden layers learn what a line cannot say.
     """
 
     def __init__(
@@ -166,10 +147,12 @@ class Stack(nn.Module):
         output_activation: str = LINEAR,
         first_layer: int = 0,
         members: int = 1,
+        skip: bool = False,
     ) -> None:
         super().__init__()
         act = find_activation(activation)
         self.members = members
+        self.skip = Skip(inputs, members) if skip else None
 
         def linear(width: int, out: int, first: bool) -> nn.Module:
             return nn.Linear(width, out) if members == 1 else MemberLinear(members, width, out, shared=first)
@@ -178,6 +161,7 @@ class Stack(nn.Module):
             return [RowNorm(width, eps=eps, momentum=1.0 - momentum)] if batch_norm and wanted else []
 
         layers = norm(inputs, norm_input and (bool(hidden) or outputs is not None))
+        self.entry = len(layers)  # where the layers behind the input's norm begin
         for number, (width, out) in enumerate(pairwise([inputs, *hidden])):
             layers += norm(members * width, bool(number) and not norm_after)
             layers += [linear(width, out, not number), *norm(members * out, norm_after), act()]
@@ -190,20 +174,27 @@ class Stack(nn.Module):
                 layers.append(find_activation(output_activation, LINEAR)())
             self.width = outputs
         self.layers = nn.ModuleList(layers)
-        plain = output_activation == LINEAR and not norm_after and members == 1
+        plain = output_activation == LINEAR and not norm_after
         self.fusible = activation == "relu" and plain and bool(hidden)
         for layer in layers:
             if isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
+        if skip:
+            last: Any = layers[-1]
+            nn.init.zeros_(last.weight)
 
     def forward(self, x: Tensor, packed: Packed | None = None) -> Tensor:
         if packed is not None and self.training and self.fusible and can_fuse(x, packed):
             dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else x.dtype
             with torch.autocast("cpu", enabled=False):
                 return self._run_fused(x, packed, dtype)
-        for layer in self.layers:
+        line: Tensor | None = None
+        for place, layer in enumerate(self.layers):
+            if place == self.entry and self.skip is not None:
+                line = self.skip(x)
             x = layer(x, packed) if isinstance(layer, RowNorm | RowDropout) else layer(x)
+        x = x if line is None else x + line
         if self.members == 1 or self.training:
             return x
         # the mean as a product: ONNX Runtime takes it of no rows too
@@ -214,21 +205,42 @@ class Stack(nn.Module):
         norm: RowNorm | None = None
         moments: Moments | None = None
         bias: Tensor | None = None
-        for layer in self.layers:
+        line: Tensor | None = None
+        for place, layer in enumerate(self.layers):
+            if place == self.entry:
+                x = x if norm is None else norm.standardise(x)
+                line = self._fold_skip(x, norm)
+                x = x.to(dtype)
             if isinstance(layer, RowNorm):
                 norm = layer
-            elif isinstance(layer, nn.Linear):
+            elif isinstance(layer, nn.Linear | MemberLinear):
+                weight, bias = see_parts(layer), layer.bias
                 if norm is not None:
-                    x, weight, bias = norm.fold(x, layer, moments, dtype)
-                else:
-                    x, weight, bias = x.to(dtype), layer.weight.to(dtype), layer.bias
-                x = x @ weight.t()
+                    weight, more = (
+                        norm.fold_learned(weight)
+                        if moments is None
+                        else norm.fold(weight, moments, len(x), dtype)
+                    )
+                    bias = bias + more
+                x = multiply_parts(x, weight.to(dtype))
                 norm = moments = None
             elif isinstance(layer, RowDropout):  # with the activation in front of it
                 assert bias is not None
                 x, moments = relu_and_drop(x, bias, layer, packed, shared=layer is self.layers[-1])
                 bias = None
-        return x if bias is None else x.float() + bias
+        if bias is None:
+            return x
+        return x.float() + (bias if line is None else line + bias)
+
+    def _fold_skip(self, x: Tensor, norm: RowNorm | None) -> Tensor | None:
+        """What the skip adds to the scores of standardised rows, `[rows, members]`; None without one."""
+        if self.skip is None:
+            return None
+        if norm is None:
+            line: Tensor = self.skip(x)
+            return line
+        weight, bias = norm.fold_learned(self.skip.weight.t()[None])
+        return x @ weight[0] + bias
 
 
 class RowNoise(nn.Module):
@@ -272,6 +284,11 @@ class FeedForward(Network):
         inputs = self.noise(self.transform.finish(prepared), packed)  # [rows, inputs]
         scores: Tensor = self.layers(inputs, packed)
         return scores.squeeze(-1) if scores.shape[-1] == 1 else scores  # [rows], or [rows, members]
+
+
+def see_parts(layer: nn.Linear | MemberLinear) -> Tensor:
+    """A layer's weights as `multiply_parts` takes them: `[parts, inputs, outputs]`."""
+    return layer.weight.t()[None] if isinstance(layer, nn.Linear) else layer.join()
 
 
 def find_activation(name: str, *also: str) -> type[nn.Module]:

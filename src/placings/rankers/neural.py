@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,12 +21,13 @@ from placings.core import (
     UnknownName,
     need_library,
     parse_json,
+    setting,
 )
 from placings.data import Matrix, RankingData
 from placings.rankers.estimator import Ranker, as_seed
 from placings.rankers.facts import Choice, Float, RankerFacts
 from placings.rankers.given_transforms import name_transform, say_unsaved
-from placings.rankers.presets import NetworkSettings, settle
+from placings.rankers.presets import NetworkSettings, recall, settle
 from placings.transforms import (
     TRANSFORMS,
     Mixture,
@@ -66,6 +67,9 @@ class NeuralRanker(Ranker):
     same seed gives the same bits on the same machine. NaN is filled by the transform's policy.
     CSR is made dense while that stays small; wider rows enter by a bag of vectors, `embedding` wide, where
     the transform must keep zeros ("mixture" stands for "log1p" there).
+
+    `skip=True` adds a linear function of the transformed features to each member's score, so that hidden
+    layers only learn what a line cannot say; `skip_decay` is its weight decay (None: `weight_decay`).
 
     `checkpoint` names a file for the run's state, written every `checkpoint_every` steps: `fit` called again
     with the same data and settings goes on from there, to the same bits on a CPU. Ctrl-C and SIGTERM end the
@@ -169,6 +173,8 @@ class NeuralRanker(Ranker):
         clip: float | None = None,
         holdout: float | None = None,
         precision: str | None = None,
+        skip: bool | None = None,
+        skip_decay: float | None = None,
         metric: str | Callable[..., Any] = "ndcg@10",
         device: str | None = None,
         checkpoint: str | Path | None = None,
@@ -214,6 +220,8 @@ class NeuralRanker(Ranker):
         self.clip = clip
         self.holdout = holdout
         self.precision = precision
+        self.skip = skip
+        self.skip_decay = skip_decay
         self.metric = metric
         self.device = device
         self.checkpoint = checkpoint
@@ -270,6 +278,8 @@ class NeuralRanker(Ranker):
         if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
             train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
         self.bag_ = is_wide(train.X)
+        if self.bag_:
+            settings = self.settings_ = self._leave_dense(settings)
         if not self.bag_:
             train = train.replace(X=as_dense(train.X))
         self.transform_ = simplify(self._make_transform(seed).fit(train))
@@ -295,6 +305,7 @@ class NeuralRanker(Ranker):
             seed=seed, optimizer_momentum=settings.optimizer_momentum, schedule=settings.schedule,
             warmup=settings.warmup, average=settings.average, clip=settings.clip,
             precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
+            skip_decay=settings.skip_decay,
         )  # fmt: skip
         loss = find_loss(settings.loss, draws=settings.draws)
         with show_steps(settings.steps, self.verbose) as advance:
@@ -372,7 +383,7 @@ class NeuralRanker(Ranker):
         if facts["given"]:
             self.transform = clone(self.transform_)
         self.bag_ = bool(facts.get("bag", False))
-        self.settings_ = settle(self.preset, facts["settings"])
+        self.settings_ = recall(self.preset, facts["settings"])
         arrays = load(files[NETWORK])
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise BadInput(f"{NETWORK} must hold finite numbers.")
@@ -438,6 +449,15 @@ class NeuralRanker(Ranker):
 
             params["loss"] = str(find_loss(params["loss"]))
         return settle(self.preset, params, queries)
+
+    def _leave_dense(self, settings: NetworkSettings) -> NetworkSettings:
+        """Settings for a bag, without those that are for columns of numbers; who asked for one is told."""
+        if self.skip and settings.skip:
+            raise BadInput(
+                f"{setting('skip', True)} is for dense features; sparse rows this wide enter by a bag of "
+                "vectors, which has none. Leave it out, or use fewer columns."
+            )
+        return replace(settings, skip=False)
 
     def _make_transform(self, seed: int) -> Transform:
         if not isinstance(self.transform, str):

@@ -12,7 +12,7 @@ from placings.core import BadInput, UnknownName
 
 NETWORKS = ("feedforward", "groupwise", "attention")
 # what a network brings along where neither the user nor a preset made for it says otherwise
-_APART = {"hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1}
+_APART = {"hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False}
 OF_NETWORK: dict[str, dict[str, Any]] = {
     "groupwise": {**_APART, "group_size": 5},
     "attention": {**_APART, "input_noise": 0.1},
@@ -61,6 +61,13 @@ class NetworkSettings:
     check_every: int = 25
     patience: int = 12
     holdout: float = 0.2  # the share of training queries to watch where no `valid` is given
+    skip: bool = False  # a linear function of the inputs beside the hidden layers
+    skip_decay: float | None = None  # its weight decay; None: that of the other weights
+
+
+# Settings that came after bundles were written, and what a network without them is. A preset may choose
+# otherwise; a bundle that says nothing of them is older, and is what it was.
+BEFORE: dict[str, Any] = {"skip": False}
 
 
 # Table 6.3 of the thesis on place search (TF-Ranking). Its defaults: pairwise logistic loss, ReLU, pointwise,
@@ -125,6 +132,11 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> NetworkSetti
     return _settle_network(_check_ranges(replace(settings, **chosen)))
 
 
+def recall(preset: str, kept: dict[str, Any]) -> NetworkSettings:
+    """The settings that a bundle kept; what it says nothing of is as it was when the bundle was written."""
+    return settle(preset, {**BEFORE, **kept})
+
+
 def _check_ranges(settings: NetworkSettings) -> NetworkSettings:
     """Each number by itself: whole where it must be, and neither too small nor too large."""
     for name, least in LEAST.items():
@@ -136,8 +148,12 @@ def _check_ranges(settings: NetworkSettings) -> NetworkSettings:
             raise BadInput(f"{name} must be from 0 up to, but not, 1. Got {getattr(settings, name)!r}.")
     if not settings.lr > 0.0:
         raise BadInput(f"lr must be above 0. Got {settings.lr!r}.")
-    if not 0.0 <= settings.input_noise < np.inf:
-        raise BadInput(f"input_noise must be 0 or more. Got {settings.input_noise!r}.")
+    for name in ("input_noise", "skip_decay"):
+        value = getattr(settings, name)
+        if value is not None and not 0.0 <= value < np.inf:
+            raise BadInput(f"{name} must be 0 or more. Got {value!r}.")
+    if not isinstance(settings.skip, bool | np.bool_):
+        raise BadInput(f"skip must be True or False. Got {settings.skip!r}.")
     return settings
 
 
@@ -147,6 +163,8 @@ def _settle_network(settings: NetworkSettings) -> NetworkSettings:
         raise BadInput(
             f"only a feed-forward network has members. Got {settings.members} of {settings.network}."
         )
+    if settings.skip:
+        settings = _settle_skip(settings)
     if settings.network == "attention":
         if settings.group_size > 1:
             raise BadInput(
@@ -157,6 +175,21 @@ def _settle_network(settings: NetworkSettings) -> NetworkSettings:
                 f"width must be a multiple of heads. Got width={settings.width} and heads={settings.heads}."
             )
     return settings
+
+
+def _settle_skip(settings: NetworkSettings) -> NetworkSettings:
+    """Where a skip has its place; a network without hidden layers is a line by itself."""
+    if settings.network != "feedforward":
+        raise BadInput(
+            f"only a feed-forward network has a skip: a score of {settings.network} is of more rows than its "
+            "own. Got skip=True."
+        )
+    if settings.output_activation != "linear":
+        raise BadInput(
+            "a skip is added to the score, so nothing may stand behind it. Got skip=True and "
+            f"output_activation={settings.output_activation!r}."
+        )
+    return settings if settings.hidden else replace(settings, skip=False)
 
 
 def _as_widths(hidden: Any) -> tuple[int, ...]:

@@ -3,7 +3,9 @@ from .interruption import Stopped as Stopped
 from .layers import Moments as Moments
 from .layers import RowDropout as RowDropout
 from .layers import RowNorm as RowNorm
+from .layers import Skip as Skip
 from .layers import can_fuse as can_fuse
+from .layers import multiply_parts as multiply_parts
 from .layers import relu_and_drop as relu_and_drop
 from .loop import score_rows as score_rows
 from .loop import set_up_job as set_up_job

@@ -22,6 +22,7 @@ from placings.training.plans import History, TrainingPlan
 from placings.training.processes import ALONE, Processes
 
 OLD_FIELDS = {"lists": "batch", "longest": "list_size", "momentum": "optimizer_momentum"}  # of version 0.1
+LATER_FIELDS = {"skip_decay": None}  # of plans; a mark tells only what differs from what was done before them
 FORMAT = 1
 
 
@@ -59,12 +60,18 @@ def mark_run(
         for name, tensor in (*model.named_parameters(), *model.named_buffers())
     }
     return {
-        "plan": asdict(plan),
+        "plan": _tell_plan(plan),
         "loss": loss,
         "data": _seal_data(data),
         "check": None if valid is None else [metric, _seal_data(valid)],
         "network": [sha256(repr(model).encode()).hexdigest(), state],
     }
+
+
+def _tell_plan(plan: TrainingPlan) -> dict[str, Any]:
+    """A plan's fields; later ones only where they are used, so that older checkpoints stay good."""
+    told = asdict(plan)
+    return {k: v for k, v in told.items() if k not in LATER_FIELDS or v != LATER_FIELDS[k]}
 
 
 def _seal_data(data: RankingData) -> str:

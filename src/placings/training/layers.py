@@ -2,7 +2,8 @@
 
 A large batch on a CPU loses much of its time between the products of matrices, in all that passes over its
 numbers once more. So there `relu_and_drop` makes one pass of bias, activation, dropout and the moments that
-the next batch norm asks for, and `RowNorm.fold` puts that norm into the weights of the layer behind it.
+the next batch norm asks for, `RowNorm.fold` puts that norm into the weights of the layer behind it, and
+`multiply_parts` takes the products of members without copies of their rows.
 """
 
 from __future__ import annotations
@@ -42,29 +43,48 @@ class RowNorm(nn.BatchNorm1d):
         scale = torch.rsqrt(variance + self.eps) * self.weight
         return ((x.float() - mean) * scale + self.bias).to(x.dtype)
 
-    def fold(
-        self, x: Tensor, linear: nn.Linear, moments: Moments | None, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows, weight (both of `dtype`) and float32 bias: their product is `linear` of the normed rows.
+    def standardise(self, x: Tensor) -> Tensor:
+        """Rows centred and scaled by their own moments, which are remembered; what is learned is left out.
 
-        With the rows' moments they are left as they are. Without, they are centred and scaled, which keeps
-        what is small beside a large mean, and only what is learned goes into the weights: rows that nothing
-        learned has touched then need no gradient. For training alone.
+        `fold_learned` puts that into the weights of the layer behind: rows that nothing learned has touched
+        then need no gradient. For training alone.
         """
-        count = torch.tensor(float(len(x)))
-        bias = linear.bias + linear.weight @ self.bias
-        if moments is None:
-            mean = x.mean(0)
-            apart = x - mean
-            variance = apart.square().mean(0)
-            self._remember(mean.detach(), variance.detach(), count)
-            x = apart * torch.rsqrt(variance + self.eps)
-            return x.to(dtype), (linear.weight * self.weight).to(dtype), bias
-        self._remember(moments.mean.detach(), moments.variance.detach(), count)
+        mean = x.mean(0)
+        apart = x - mean
+        variance = apart.square().mean(0)
+        self._remember(mean.detach(), variance.detach(), torch.tensor(float(len(x))))
+        return apart * torch.rsqrt(variance + self.eps)
+
+    def fold_learned(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Weight and bias of a layer behind `standardise`d rows, as of one behind the norm.
+
+        `weight` is `[parts, inputs, outputs]`: the units of the norm are `parts` of `inputs` each, and each
+        part meets its own weights. The bias, `[parts · outputs]`, is to be added to the layer's own.
+        """
+        return weight * self._spread(self.weight, weight), self._pass(self.bias, weight)
+
+    def fold(
+        self, weight: Tensor, moments: Moments, rows: int, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, Tensor]:
+        """The same behind rows left as they are: the whole norm is in the weights.
+
+        There are `rows` of them, with these moments. The weight is of `dtype`, the bias float32.
+        """
+        self._remember(moments.mean.detach(), moments.variance.detach(), torch.tensor(float(rows)))
         scale = torch.rsqrt(moments.variance + self.eps) * self.weight
-        weight = (linear.weight * scale).to(dtype)
+        folded = (weight * self._spread(scale, weight)).to(dtype)
         # by the weight as it was rounded: so its error meets x − mean, not a large mean
-        return x, weight, bias - weight.float() @ moments.mean
+        return folded, self._pass(self.bias, weight) - self._pass(moments.mean, folded.float())
+
+    @staticmethod
+    def _spread(units: Tensor, weight: Tensor) -> Tensor:
+        """A number of each unit beside its weights, `[parts, inputs, 1]`."""
+        return units.view(weight.shape[0], weight.shape[1], 1)
+
+    @staticmethod
+    def _pass(units: Tensor, weight: Tensor) -> Tensor:
+        """What a constant row of these units gives behind the weights, `[parts · outputs]`."""
+        return (units.view(weight.shape[0], 1, weight.shape[1]) @ weight).flatten()
 
     def _measure(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor, Tensor]:
         """Mean and variance over real rows, and how many those are."""
@@ -128,6 +148,28 @@ class RowDropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.dropout}"
+
+
+class Skip(nn.Module):
+    """A linear function of the inputs for each member, past all hidden layers: `[rows, members]`.
+
+    `skip(x) = W x` with W `[members, inputs]`, from zeros: the last layer has the only bias. Scores are often
+    nearly linear in well transformed features, and W has that part whatever becomes of the hidden layers. It
+    is float32 under autocast too. The optimizer knows it by its class: it may have a weight decay of its own.
+    """
+
+    def __init__(self, inputs: int, members: int = 1) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(members, inputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.is_autocast_enabled(x.device.type):
+            return functional.linear(x, self.weight)
+        with torch.autocast(x.device.type, enabled=False):
+            return functional.linear(x.to(self.weight.dtype), self.weight)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[1]}, {self.weight.shape[0]}"
 
 
 def can_fuse(x: Tensor, packed: Packed | None) -> bool:
@@ -196,3 +238,45 @@ def _see_bits(x: Tensor) -> Any:
     if x.dtype == torch.float32:
         return x.detach().numpy().view(np.uint32)
     return x.detach().view(torch.int16).numpy().view(np.uint16)
+
+
+def multiply_parts(x: Tensor, weight: Tensor) -> Tensor:
+    """`[rows, parts · inputs]` times `[parts, inputs, outputs]`, each part by its own weights.
+
+    The result is `[rows, parts · outputs]`. On a CPU each product reads and writes its columns where they
+    stand; a batched product would be followed by a copy of everything into the order of rows, forwards and
+    backwards.
+    """
+    if len(weight) == 1:
+        return x @ weight[0]
+    out: Tensor = _MultiplyParts.apply(x, weight)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _MultiplyParts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        out = x.new_empty((len(x), weight.shape[0] * weight.shape[2]))
+        for rows, made, own in zip(_see_parts(x, weight), _see_parts(out, weight), weight, strict=True):
+            torch.mm(rows, own, out=made)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        by_x, by_weight = torch.empty_like(x), torch.empty_like(weight)
+        parts = zip(
+            _see_parts(x, weight), _see_parts(grad, weight), _see_parts(by_x, weight), weight, by_weight,
+            strict=True,
+        )  # fmt: skip
+        for rows, pull, to_rows, own, to_own in parts:
+            torch.mm(pull, own.t(), out=to_rows)
+            torch.mm(rows.t(), pull, out=to_own)
+        return by_x, by_weight
+
+
+def _see_parts(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """The columns of each part, without a copy."""
+    return x.tensor_split(len(weight), dim=1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from placings.core import UnknownName
+from placings.training.layers import Skip
 from placings.training.plans import TrainingPlan
 from placings.transforms import MixtureLayer
 
@@ -20,18 +21,20 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.Optimize
     """The optimizer; the parameters of a mixture may have a learning rate of their own.
 
     Weight decay is for matrices alone: biases, norms and mixtures are left as they are, and so are the
-    vectors of a bag, of which a step moves only those that the batch holds.
+    vectors of a bag, of which a step moves only those that the batch holds. A skip may have its own.
     """
     if plan.optimizer not in OPTIMIZERS:
         raise UnknownName("optimizer", plan.optimizer, OPTIMIZERS)
     own = {id(p) for layer in find_mixtures(model) for p in layer.parameters()}
     bags: list[Any] = [m.weight for m in model.modules() if isinstance(m, nn.EmbeddingBag) and m.sparse]
-    apart = own | {id(p) for p in bags}
+    skips = [m.weight for m in model.modules() if isinstance(m, Skip)]
+    apart = own | {id(p) for p in (*bags, *skips)}
     rest = [p for p in model.parameters() if id(p) not in apart]
     parts: list[tuple[list[nn.Parameter], float, float]] = [
         ([p for p in rest if p.ndim >= 2], plan.lr, plan.weight_decay),
         ([p for p in rest if p.ndim < 2], plan.lr, 0.0),
         ([p for p in model.parameters() if id(p) in own], plan.mixture_lr or plan.lr, 0.0),
+        (skips, plan.lr, plan.weight_decay if plan.skip_decay is None else plan.skip_decay),
         (bags, plan.lr, 0.0),
     ]
     groups: list[dict[str, Any]] = [

@@ -36,6 +36,7 @@ class TrainingPlan:
     average: float = 0.0  # share of the old in the running mean of weights; 0: none
     clip: float = 0.0  # the largest gradient norm; 0: any
     precision: str = "float32"
+    skip_decay: float | None = None  # the weight decay of skips; None: as of the other matrices
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

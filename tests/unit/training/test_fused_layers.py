@@ -38,6 +38,10 @@ def make_stack(**settings: Any) -> Stack:
         if isinstance(layer, RowNorm):
             nn.init.uniform_(layer.weight, 0.5, 2.0)
             nn.init.normal_(layer.bias)
+    if stack.skip is not None:  # which starts at zeros, and so does the last layer beside it
+        last: Any = stack.layers[-1]
+        for weight in (stack.skip.weight, last.weight):
+            nn.init.normal_(weight)
     return stack
 
 
@@ -58,10 +62,20 @@ def run(stack: Stack, rows: Tensor) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     "settings", [{}, {"norm_input": False}, {"batch_norm": False}], ids=["norms", "inner norms", "no norms"]
 )
+@pytest.mark.parametrize("more", [{}, {"members": 3}], ids=["one", "members"])
 def test_a_fused_stack_is_the_stack_in_double_precision(
-    outputs: int | None, dropout: float, settings: dict[str, Any]
+    outputs: int | None, dropout: float, settings: dict[str, Any], more: dict[str, Any]
 ) -> None:
-    fused = make_stack(outputs=outputs, dropout=dropout, **settings)
+    compare_with_double(make_stack(outputs=outputs, dropout=dropout, **settings, **more))
+
+
+@pytest.mark.parametrize("norm_input", [True, False])
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_fused_stack_has_its_skip(norm_input: bool, members: int) -> None:
+    compare_with_double(make_stack(skip=True, norm_input=norm_input, members=members))
+
+
+def compare_with_double(fused: Stack) -> None:
     plain = copy.deepcopy(fused).double()
     assert fused.fusible
     expected = run(plain, make_rows(5).double())  # not float32: layer by layer
@@ -139,9 +153,9 @@ def test_a_folded_bfloat16_weight_errs_by_the_spread_of_a_unit_not_by_its_mean()
     exact = nn.functional.linear(nn.functional.batch_norm(x.double(), None, None, training=True, eps=1e-3),
                                  linear.weight.double(), linear.bias.double())  # fmt: skip
     moments = Moments(x.float().mean(0), x.float().var(0, correction=0))
-    rows, weight, bias = norm.fold(x, linear, moments, torch.bfloat16)
-    assert rows.dtype == weight.dtype == torch.bfloat16
-    found = rows.float() @ weight.float().t() + bias
+    weight, bias = norm.fold(linear.weight.t()[None], moments, len(x), torch.bfloat16)
+    assert weight.dtype == torch.bfloat16
+    found = x.float() @ weight[0].float() + bias + linear.bias
     assert float((found - exact).detach().abs().max()) < 0.02  # by the mean it would be about 0.1
 
 

@@ -11,6 +11,7 @@ from small_runs import make_data, make_job, make_network, make_plan
 from torch import nn
 
 from placings.core.errors import UnknownName
+from placings.training.layers import Skip
 from placings.training.optimizers import Pacer, RunningMean, find_mixtures, make_optimizer
 from placings.training.steps import take_steps
 
@@ -53,6 +54,19 @@ def test_adamw_decays_matrices_and_leaves_biases_alone() -> None:
     matrix, bias = descend(optimizer="adamw", lr=0.1, weight_decay=0.5)
     np.testing.assert_allclose(matrix, w, rtol=1e-5)
     np.testing.assert_array_equal(bias, [1.0, -1.0])
+
+
+@pytest.mark.parametrize(("given", "decays"), [(None, 0.5), (0.0, 0.0), (0.2, 0.2)])
+def test_a_skip_may_decay_by_a_rate_of_its_own(given: float | None, decays: float) -> None:
+    model = nn.Sequential(Skip(3, 2), nn.Linear(3, 2))
+    optimizer = make_optimizer(model, make_plan(optimizer="adamw", weight_decay=0.5, skip_decay=given))
+    rates = {
+        id(parameter): group["weight_decay"]
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    skip, linear = model
+    assert rates == {id(skip.weight): decays, id(linear.weight): 0.5, id(linear.bias): 0.0}
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,23 +21,29 @@ from placings.rankers.networks import (
 )
 from placings.rankers.presets import NetworkSettings
 from placings.training import RowDropout, RowNorm
-from placings.transforms import Transform, find_places
+from placings.transforms import Beside, Piecewise, Prepared, Transform, find_places
 
 ATTENTION_LAYER = 100  # dropout's layer numbers: the item's layers, then the blocks of attention
 
 
 def build_network(
-    settings: NetworkSettings, transform: Transform, context: Sequence[str] = (), *, bag: bool = False
+    settings: NetworkSettings,
+    transform: Transform,
+    context: Sequence[str] = (),
+    *,
+    pieces: Piecewise | None = None,
+    bag: bool = False,
 ) -> Network:
     """An untrained network, its weights drawn from torch's stream.
 
-    `context` names the features that belong to the query; `bag` says that rows come sparse and wide. Then
-    the first layer is a bag of vectors, `embedding` wide (1 if there are no hidden layers: a linear ranker).
+    `pieces` of the same features, if given, are inputs beside those of the transform. `context` names the
+    features that belong to the query; `bag` says that rows come sparse and wide. Then the first layer is a
+    bag of vectors, `embedding` wide (1 if there are no hidden layers: a linear ranker).
     """
     columns = len(transform.get_feature_names_out())
-    item, shared = split_columns(transform, context)
-    entrance: Any = transform.module() if not bag else Bag(columns, _widen(settings))
-    inputs = columns if not bag else _widen(settings)
+    item, shared = split_columns(transform, context, pieces)
+    entrance: Any = make_entrance(transform, pieces) if not bag else Bag(columns, _widen(settings))
+    inputs = columns + (0 if pieces is None else len(pieces.owner_)) if not bag else _widen(settings)
     if bag and len(shared):
         raise BadInput(
             "context features are not for sparse rows this wide: a bag does not keep columns apart."
@@ -51,8 +57,9 @@ def build_network(
     if settings.network == "attention":
         return _build_attention(settings, entrance, noise, inputs)
     layers = _stack(
-        settings, inputs, settings.hidden, 1, members=settings.members, skip=settings.skip and not bag
-    )
+        settings, inputs, settings.hidden, 1, members=settings.members,
+        skip=settings.skip and not bag, ensemble=settings.ensemble,
+    )  # fmt: skip
     return FeedForward(entrance, noise, layers)
 
 
@@ -78,14 +85,14 @@ def _stack(
     *,
     norm_input: bool | None = None,
     members: int = 1,
-    skip: bool = False,
+    **more: Any,
 ) -> Stack:
     return Stack(
         inputs, hidden, outputs, activation=settings.activation, dropout=settings.dropout,
         batch_norm=settings.batch_norm, momentum=settings.momentum, eps=settings.eps,
         norm_input=settings.norm_input if norm_input is None else norm_input,
         norm_after=settings.norm_after, output_activation=settings.output_activation, members=members,
-        skip=skip,
+        **more,
     )  # fmt: skip
 
 
@@ -94,13 +101,24 @@ def _widen(settings: NetworkSettings) -> int:
     return 1 if settings.network == "feedforward" and not settings.hidden else settings.embedding
 
 
-def split_columns(transform: Transform, context: Sequence[str]) -> tuple[Ints, Ints]:
-    """A transform's columns of items, and those of the query; an indicator goes with its feature."""
-    shared = np.zeros(transform.n_features_in_ + len(transform.indicator_), dtype=bool)
+def make_entrance(
+    transform: Transform, pieces: Piecewise | None, make: Callable[[Transform], Prepared] = Transform.module
+) -> Prepared | Beside:
+    """The module that rows enter by; `make` makes that of a transform."""
+    inner = make(transform)
+    return inner if pieces is None else Beside(inner, pieces.module().function)  # type: ignore[arg-type]
+
+
+def split_columns(
+    transform: Transform, context: Sequence[str], pieces: Piecewise | None = None
+) -> tuple[Ints, Ints]:
+    """The columns of items, and those of the query; indicators and pieces go with their feature."""
+    owners = transform.find_owners()
+    if pieces is not None:
+        owners = np.concatenate([owners, pieces.owner_])
+    shared = np.zeros(len(owners), dtype=bool)
     if len(context):
-        places = find_context(context, transform.feature_names_)
-        shared[places] = True
-        shared[transform.n_features_in_ :] = np.isin(transform.indicator_, places)
+        shared = np.isin(owners, find_context(context, transform.feature_names_))
     if shared.all():
         raise BadInput("every feature is named in context, so nothing tells one item from another.")
     return np.flatnonzero(~shared), np.flatnonzero(shared)

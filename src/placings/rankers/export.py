@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting
+from placings.rankers.assembly import make_entrance
 from placings.rankers.linear import LinearRanker
 from placings.rankers.networks import Attention, ListLayout
 from placings.rankers.neural import NeuralRanker
@@ -32,7 +33,7 @@ from placings.rankers.onnx_files import (
     run_file,
 )
 from placings.training import Packed, PackedGroup, RowNorm, pack_lists, score_rows
-from placings.transforms import Logarithm, Prepared, Transform, VectorForm
+from placings.transforms import Beside, Logarithm, Prepared, Transform, VectorForm
 
 __all__ = ["ALONE", "TOGETHER", "Exported", "compare_scores", "export_ranker", "make_probes", "run_file"]
 
@@ -172,7 +173,7 @@ class Whole(nn.Module):
 
     def __init__(self, ranker: NeuralRanker, trained: nn.Module) -> None:
         super().__init__()
-        self.inner = make_exported(ranker.transform_)
+        self.inner = make_entrance(ranker.transform_, ranker.pieces_, make_exported)
         self.inner.load_state_dict(trained.state_dict())
 
     def prepare(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
@@ -187,7 +188,7 @@ class Whole(nn.Module):
 
 def refuse_network(network: Any) -> None:
     """Refuse networks that cannot be written so that they score the same."""
-    if not isinstance(network.transform, Prepared):
+    if not isinstance(network.transform, Prepared | Beside):
         raise BadInput(
             "this ranker was trained on sparse rows too wide to be made dense, and an ONNX file takes dense "
             "rows. Serve it from its bundle, or train on fewer columns."

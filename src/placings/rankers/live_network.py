@@ -30,7 +30,7 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
     if type(network).__name__ != "FeedForward":
         raise UnknownPart
     with torch.no_grad():
-        prepare = _fuse_prepared(network.transform) or _read_prepared(network.transform)
+        prepare = _read_entrance(network.transform)
         steps = [prepare, *_read_stack(network.layers)]
 
     def score(rows: Floats32) -> Floats:
@@ -42,6 +42,21 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
         return found
 
     return score
+
+
+def _read_entrance(layer: Any) -> Function:
+    """A transform's columns, and beside them pieces, if there are any."""
+    if type(layer).__name__ != "Beside":
+        return _fuse_prepared(layer) or _read_prepared(layer)
+    inner, owner, scale = layer.inner, _copy(layer.pieces.owner), _read_scale(layer.pieces.scale)
+    prepare, fill = _fuse_prepared(inner) or _read_prepared(inner), _copy(inner.fill)
+    largest = float(torch.finfo(torch.float32).max)
+
+    def read(x: Tensor) -> Tensor:
+        filled = torch.where(x.isnan(), fill, x).clamp_(-largest, largest)
+        return torch.cat([prepare(x), scale(filled.index_select(1, owner))], dim=1)
+
+    return read
 
 
 def _fuse_prepared(layer: Any) -> Function | None:
@@ -148,6 +163,7 @@ def _read_layer(layer: Any) -> Function:
         "Scale": _read_scale,
         "Steps": _read_steps,
         "Clamp": _read_clamp,
+        "Pieces": _read_pieces,
         "Logarithm": lambda _: lambda x: torch.sign(x).mul_(torch.abs(x).log1p_()),
         "Identity": lambda _: lambda x: x,
     }
@@ -172,6 +188,11 @@ def _read_scale(layer: Any) -> Function:
     power, shift, rest, divisor = map(_copy, (layer.power, layer.shift, layer.rest, layer.divisor))
     low, high = layer.ends
     return lambda x: (x * power).sub_(shift).sub_(rest).div_(divisor).clamp_(low, high)
+
+
+def _read_pieces(layer: Any) -> Function:
+    owner, scale = _copy(layer.owner), _read_scale(layer.scale)
+    return lambda x: scale(x.index_select(1, owner))
 
 
 def _read_clamp(layer: Any) -> Function:
@@ -208,7 +229,7 @@ def _read_stack(stack: Any) -> list[Function]:
             steps.append(_read_norm(layer))
         elif name == "Linear":
             steps.append(_read_linear(layer))
-        elif name == "MemberLinear":
+        elif name in ("MemberLinear", "SharedLinear"):
             steps.append(_read_members(layer))
         elif name != "RowDropout":
             steps.append(_find_activation(name))

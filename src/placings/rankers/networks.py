@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from placings.core import BadInput, Ints, UnknownName, setting
 from placings.data import Matrix
-from placings.rankers.members import MemberLinear
+from placings.rankers.members import MemberLinear, SharedLinear, SideBySide
 from placings.training import (
     GOLDEN,
     Moments,
@@ -124,7 +124,8 @@ class Stack(nn.Module):
 
     With several `members` it is as many networks side by side: each has its own weights, dropout and loss,
     and they meet only in what they see and in their mean. In training it gives `[rows, members]`, else
-    the mean.
+    the mean. With the `ensemble` "shared" they have one matrix in each hidden layer, which each scales by
+    vectors of its own, and only the last layer is each one's.
 
     With `skip` each member's score has a linear function of the inputs added, behind the batch norm of the
     input if there is one. Both that function and the last layer then start at zeros: the network starts as
@@ -148,14 +149,19 @@ class Stack(nn.Module):
         first_layer: int = 0,
         members: int = 1,
         skip: bool = False,
+        ensemble: str = "separate",
     ) -> None:
         super().__init__()
         act = find_activation(activation)
         self.members = members
         self.skip = Skip(inputs, members) if skip else None
 
-        def linear(width: int, out: int, first: bool) -> nn.Module:
-            return nn.Linear(width, out) if members == 1 else MemberLinear(members, width, out, shared=first)
+        def linear(width: int, out: int, first: bool, last: bool = False) -> nn.Module:
+            if members == 1:
+                return nn.Linear(width, out)
+            if ensemble == "shared" and not last:
+                return SharedLinear(members, width, out, first=first)
+            return MemberLinear(members, width, out, shared=first)
 
         def norm(width: int, wanted: bool) -> list[nn.Module]:
             return [RowNorm(width, eps=eps, momentum=1.0 - momentum)] if batch_norm and wanted else []
@@ -169,7 +175,7 @@ class Stack(nn.Module):
         self.width = hidden[-1] if hidden else inputs
         if outputs is not None:
             layers += norm(members * self.width, bool(hidden) and not norm_after)
-            layers.append(linear(self.width, outputs, not hidden))
+            layers.append(linear(self.width, outputs, not hidden, last=True))
             if output_activation != LINEAR:
                 layers.append(find_activation(output_activation, LINEAR)())
             self.width = outputs
@@ -213,7 +219,7 @@ class Stack(nn.Module):
                 x = x.to(dtype)
             if isinstance(layer, RowNorm):
                 norm = layer
-            elif isinstance(layer, nn.Linear | MemberLinear):
+            elif isinstance(layer, nn.Linear | SideBySide):
                 weight, bias = see_parts(layer), layer.bias
                 if norm is not None:
                     weight, more = (
@@ -286,7 +292,7 @@ class FeedForward(Network):
         return scores.squeeze(-1) if scores.shape[-1] == 1 else scores  # [rows], or [rows, members]
 
 
-def see_parts(layer: nn.Linear | MemberLinear) -> Tensor:
+def see_parts(layer: nn.Linear | SideBySide) -> Tensor:
     """A layer's weights as `multiply_parts` takes them: `[parts, inputs, outputs]`."""
     return layer.weight.t()[None] if isinstance(layer, nn.Linear) else layer.join()
 

@@ -31,6 +31,7 @@ from placings.rankers.presets import NetworkSettings, recall, settle
 from placings.transforms import (
     TRANSFORMS,
     Mixture,
+    Piecewise,
     SklearnTransform,
     Transform,
     make_transform,
@@ -43,6 +44,7 @@ WIDEST_DENSE = 1 << 12  # columns; so do wider ones
 BASIS = ("gauss", "cdf", "log1p", "quantile_normal")  # standardised, raw is gauss; see docs/mixture_study.md
 FEWEST_TO_SPLIT = 20  # queries; of fewer none is held out
 NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "transform.json"
+PIECES = "pieces."  # in front of the names of their arrays, which stand with the transform's
 
 
 class NeuralRanker(Ranker):
@@ -70,6 +72,12 @@ class NeuralRanker(Ranker):
 
     `skip=True` adds a linear function of the transformed features to each member's score, so that hidden
     layers only learn what a line cannot say; `skip_decay` is its weight decay (None: `weight_decay`).
+    `pieces=8` adds each feature's range in up to 8 pieces to the inputs, see `Piecewise`. With the `ensemble`
+    "shared" members have one matrix in each hidden layer and differ by vectors ("separate": by everything).
+
+    `budget` ("15m", "1h30m", seconds; "none" for no bound) is how long `fit` may take: training ends when the
+    steps up to the next check would not fit. `history_` says how many were taken, and `steps=` with
+    `budget="none"` repeats as many.
 
     `checkpoint` names a file for the run's state, written every `checkpoint_every` steps: `fit` called again
     with the same data and settings goes on from there, to the same bits on a CPU. Ctrl-C and SIGTERM end the
@@ -175,6 +183,9 @@ class NeuralRanker(Ranker):
         precision: str | None = None,
         skip: bool | None = None,
         skip_decay: float | None = None,
+        pieces: int | None = None,
+        ensemble: str | None = None,
+        budget: str | float | None = None,
         metric: str | Callable[..., Any] = "ndcg@10",
         device: str | None = None,
         checkpoint: str | Path | None = None,
@@ -222,6 +233,9 @@ class NeuralRanker(Ranker):
         self.precision = precision
         self.skip = skip
         self.skip_decay = skip_decay
+        self.pieces = pieces
+        self.ensemble = ensemble
+        self.budget = budget
         self.metric = metric
         self.device = device
         self.checkpoint = checkpoint
@@ -253,12 +267,17 @@ class NeuralRanker(Ranker):
             )
         if self.bag_:
             raise BadInput("contributions are one number for each column; rows this wide have too many.")
-        if len(self.transform_.get_feature_names_out()) != self.n_features_in_:
+        owners = self.transform_.find_owners()
+        columns = len(self.transform_.get_feature_names_out())
+        if len(self.transform_.indicator_) or len(owners) != columns:
             raise BadInput("contributions need one column for each feature; this transform adds indicators.")
         from placings.training import attribute_rows
 
         offsets = X.offsets if isinstance(X, RankingData) else None
-        return attribute_rows(self.network_, as_dense(self._as_features(X)), offsets)
+        if self.pieces_ is not None:
+            owners = np.concatenate([owners, self.pieces_.owner_])
+        several = owners if len(owners) != self.n_features_in_ else None
+        return attribute_rows(self.network_, as_dense(self._as_features(X)), offsets, owners=several)
 
     # -- what Ranker asks for ----------------------------------------------------------------------
 
@@ -267,9 +286,10 @@ class NeuralRanker(Ranker):
         from placings.losses import find_loss
         from placings.metrics import metric
         from placings.rankers.assembly import check_context
-        from placings.training import TrainingPlan, show_steps
+        from placings.training import Clock, TrainingPlan, show_steps
         from placings.training import train as run
 
+        clock = Clock(self._settle().budget)  # the transform takes its time too
         if isinstance(self.transform, Transform):
             check_transform(self.transform)
         find_loss(self._settle().loss)
@@ -287,6 +307,7 @@ class NeuralRanker(Ranker):
             say_unsaved(self.transform_, stacklevel=4)
         elif type(self.transform_) not in TRANSFORMS.values() and not self.bag_:
             compare_forms(self.transform_, train)
+        self.pieces_ = Piecewise(settings.pieces).fit(train) if settings.pieces else None
         if self.bag_:
             train = self._pass_sparse(train)
             valid = None if valid is None else self._pass_sparse(valid)
@@ -305,10 +326,10 @@ class NeuralRanker(Ranker):
             seed=seed, optimizer_momentum=settings.optimizer_momentum, schedule=settings.schedule,
             warmup=settings.warmup, average=settings.average, clip=settings.clip,
             precision=self.precision or ("bfloat16" if device.type == "cuda" else "float32"),
-            skip_decay=settings.skip_decay,
+            skip_decay=settings.skip_decay, budget=settings.budget,
         )  # fmt: skip
         loss = find_loss(settings.loss, draws=settings.draws)
-        with show_steps(settings.steps, self.verbose) as advance:
+        with show_steps(settings.steps, self.verbose, clock) as advance:
             self.history_ = run(
                 self.network_,
                 loss,
@@ -319,6 +340,7 @@ class NeuralRanker(Ranker):
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
                 checkpoint_every=self.checkpoint_every,
                 on_step=advance,
+                clock=clock,
             )
         if isinstance(self.transform_, Mixture):
             self.transform_.take_weights(self.network_.transform)
@@ -358,6 +380,10 @@ class NeuralRanker(Ranker):
 
         tensors = {name: tensor.cpu().numpy() for name, tensor in self.network_.state_dict().items()}
         facts, arrays = self.transform_.state()
+        more: dict[str, Any] = {}
+        if self.pieces_ is not None:
+            more["pieces"], own = self.pieces_.state()
+            arrays |= {PIECES + name: array for name, array in own.items()}
         plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         return {
             NETWORK: save({name: np.ascontiguousarray(array) for name, array in tensors.items()}),
@@ -368,6 +394,7 @@ class NeuralRanker(Ranker):
                     "given": not isinstance(self.transform, str),
                     "bag": self.bag_,
                     "settings": asdict(self.settings_),
+                    **more,
                 }
             ).encode(),
         }
@@ -377,7 +404,12 @@ class NeuralRanker(Ranker):
         from safetensors.numpy import load
 
         facts = parse_json(files[FACTS])
-        self.transform_ = Transform.from_state(facts["state"], load(files[TRANSFORM]))
+        arrays = load(files[TRANSFORM])
+        own = {n.removeprefix(PIECES): values for n, values in arrays.items() if n.startswith(PIECES)}
+        self.transform_ = Transform.from_state(facts["state"], arrays)
+        self.pieces_ = Piecewise.from_state(facts["pieces"], own) if "pieces" in facts else None
+        if self.pieces_ is not None and self.pieces_.feature_names_ != self.feature_names_:
+            raise BadInput(f"the pieces in {TRANSFORM} are of other features than the ranker.")
         if self.transform_.feature_names_ != self.feature_names_:
             raise BadInput(f"{TRANSFORM} is of other features than the ranker.")
         if facts["given"]:
@@ -452,12 +484,13 @@ class NeuralRanker(Ranker):
 
     def _leave_dense(self, settings: NetworkSettings) -> NetworkSettings:
         """Settings for a bag, without those that are for columns of numbers; who asked for one is told."""
-        if self.skip and settings.skip:
-            raise BadInput(
-                f"{setting('skip', True)} is for dense features; sparse rows this wide enter by a bag of "
-                "vectors, which has none. Leave it out, or use fewer columns."
-            )
-        return replace(settings, skip=False)
+        for name in ("skip", "pieces"):
+            if getattr(self, name) and getattr(settings, name):
+                raise BadInput(
+                    f"{setting(name, getattr(self, name))} is for dense features; sparse rows this wide "
+                    "enter by a bag of vectors, which has none. Leave it out, or use fewer columns."
+                )
+        return replace(settings, skip=False, pieces=0)
 
     def _make_transform(self, seed: int) -> Transform:
         if not isinstance(self.transform, str):
@@ -478,7 +511,9 @@ class NeuralRanker(Ranker):
     def _assemble(self, settings: NetworkSettings) -> Any:
         from placings.rankers.assembly import build_network
 
-        return build_network(settings, self.transform_, self.context or (), bag=self.bag_)
+        return build_network(
+            settings, self.transform_, self.context or (), pieces=self.pieces_, bag=self.bag_
+        )
 
     def _pass_sparse(self, data: RankingData) -> RankingData:
         from placings.rankers.networks import pass_sparse

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from placings.core import BadInput, UnknownName
+from placings.core import BadInput, UnknownName, parse_duration
 
 NETWORKS = ("feedforward", "groupwise", "attention")
+ENSEMBLES = ("separate", "shared")
 # what a network brings along where neither the user nor a preset made for it says otherwise
-_APART = {"hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False}
+_APART = {"hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False, "pieces": 0}
 OF_NETWORK: dict[str, dict[str, Any]] = {
     "groupwise": {**_APART, "group_size": 5},
     "attention": {**_APART, "input_noise": 0.1},
@@ -63,11 +64,14 @@ class NetworkSettings:
     holdout: float = 0.2  # the share of training queries to watch where no `valid` is given
     skip: bool = False  # a linear function of the inputs beside the hidden layers
     skip_decay: float | None = None  # its weight decay; None: that of the other weights
+    pieces: int = 0  # of each feature's range, as inputs beside its transform; 0: none
+    ensemble: str = "separate"  # how members have their weights: "separate", or one matrix "shared"
+    budget: float = 0.0  # seconds that training may take; 0: as long as it takes
 
 
 # Settings that came after bundles were written, and what a network without them is. A preset may choose
 # otherwise; a bundle that says nothing of them is older, and is what it was.
-BEFORE: dict[str, Any] = {"skip": False}
+BEFORE: dict[str, Any] = {"skip": False, "pieces": 0, "ensemble": "separate", "budget": 0.0}
 
 
 # Table 6.3 of the thesis on place search (TF-Ranking). Its defaults: pairwise logistic loss, ReLU, pointwise,
@@ -84,7 +88,7 @@ THESIS = NetworkSettings(
 
 PRESETS = {
     # A place to start; docs/mixture_study.md shows what its numbers rest on.
-    "default": NetworkSettings(),
+    "default": NetworkSettings(budget=900.0),
     # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
     "zhuang2020": NetworkSettings(
         members=1, holdout=0.0, hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3,
@@ -104,7 +108,7 @@ PRESETS = {
 
 LEAST = {
     "steps": 1, "batch": 1, "check_every": 1, "patience": 1, "draws": 0, "warmup": 0, "group_size": 1,
-    "heads": 1, "blocks": 1, "width": 1, "embedding": 1, "members": 1,
+    "heads": 1, "blocks": 1, "width": 1, "embedding": 1, "members": 1, "pieces": 0,
 }  # fmt: skip
 
 
@@ -120,6 +124,8 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> NetworkSetti
     if preset == "default" and queries >= LARGE:
         settings = replace(settings, **OF_LARGE)
     chosen = {name: given[name] for name in asdict(settings) if given.get(name) is not None}
+    if "budget" in chosen:
+        chosen["budget"] = _as_seconds(chosen["budget"])
     if "hidden" in chosen:
         chosen["hidden"] = _as_widths(chosen["hidden"])
     network = chosen.get("network", settings.network)
@@ -152,6 +158,8 @@ def _check_ranges(settings: NetworkSettings) -> NetworkSettings:
         value = getattr(settings, name)
         if value is not None and not 0.0 <= value < np.inf:
             raise BadInput(f"{name} must be 0 or more. Got {value!r}.")
+    if settings.ensemble not in ENSEMBLES:
+        raise UnknownName("ensemble", str(settings.ensemble), ENSEMBLES)
     if not isinstance(settings.skip, bool | np.bool_):
         raise BadInput(f"skip must be True or False. Got {settings.skip!r}.")
     return settings
@@ -190,6 +198,13 @@ def _settle_skip(settings: NetworkSettings) -> NetworkSettings:
             f"output_activation={settings.output_activation!r}."
         )
     return settings if settings.hidden else replace(settings, skip=False)
+
+
+def _as_seconds(budget: Any) -> float:
+    """A length of time in seconds; 0 and "none" are no bound."""
+    if budget == "none" or (not isinstance(budget, str | bool) and budget == 0):
+        return 0.0
+    return parse_duration(budget)
 
 
 def _as_widths(hidden: Any) -> tuple[int, ...]:

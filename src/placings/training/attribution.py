@@ -17,10 +17,14 @@ POINTS = 64
 ROWS_AT_ONCE = 4096
 
 
-def attribute_rows(model: Any, X: Floats32, offsets: Ints | None = None) -> Floats:
+def attribute_rows(
+    model: Any, X: Floats32, offsets: Ints | None = None, *, owners: Ints | None = None
+) -> Floats:
     """`[rows, features + 1]` for a model with `transform` and `layers`; each row adds up to its score.
 
-    Where the transform scales a query's rows together, `offsets` says which these are; None: all of them.
+    `owners` are the features of the transformed columns `[columns]`, if there are more columns than
+    features: what the columns of a feature add is added up. Where the transform scales a query's rows
+    together, `offsets` says which these are; None: all of them.
     """
     device = next(model.parameters()).device
     model.eval()
@@ -40,6 +44,9 @@ def attribute_rows(model: Any, X: Floats32, offsets: Ints | None = None) -> Floa
         even = torch.full_like(share, 1.0 / share.shape[1])
         share = torch.where(size.sum(dim=1, keepdim=True) > 0, share, even)
         parts = parts + share * (gained - parts.sum(dim=1))[:, None]
+        if owners is not None:
+            whole = parts.new_zeros((len(parts), X.shape[1]))
+            parts = whole.index_add_(1, torch.from_numpy(owners).to(device), parts)
         out[first:stop, :-1] = parts.cpu().numpy()
     out[:, -1] = bias
     return out

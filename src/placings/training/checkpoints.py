@@ -71,6 +71,7 @@ def mark_run(
 def _tell_plan(plan: TrainingPlan) -> dict[str, Any]:
     """A plan's fields; later ones only where they are used, so that older checkpoints stay good."""
     told = asdict(plan)
+    del told["budget"]  # it decides where a run ends, and a run that goes on may have a larger one
     return {k: v for k, v in told.items() if k not in LATER_FIELDS or v != LATER_FIELDS[k]}
 
 

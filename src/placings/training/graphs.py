@@ -22,7 +22,16 @@ from placings.losses import Loss, list_keywords
 from placings.training.interruption import Interruption
 from placings.training.optimizers import find_penalty
 from placings.training.packing import Packed, PackedGroup
-from placings.training.steps import Job, Trace, find_bad, find_losses, key_step, set_mixture_noise
+from placings.training.steps import (
+    Job,
+    Trace,
+    find_bad,
+    find_losses,
+    key_step,
+    remember_state,
+    restore_state,
+    set_mixture_noise,
+)
 
 CHUNK = 128  # steps sent together
 WARM_UP = 3  # steps run and undone before the capture
@@ -143,7 +152,7 @@ class GraphRunner:
     def _capture(self, start: int) -> None:
         """Run a few steps to settle allocations, undo them, and record one."""
         job = self.job
-        before = self._remember()
+        before = remember_state(job)
         self._send(self.pool.submit(self._draw, start, start + 1))
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -157,30 +166,7 @@ class GraphRunner:
         self.graph = torch.cuda.CUDAGraph()
         with _hold_garbage(), torch.cuda.graph(self.graph):
             self._step()
-        self._restore(before)
-
-    def _remember(self) -> tuple[dict[str, Tensor], dict[Any, dict[str, Any]]]:
-        state = {name: tensor.clone() for name, tensor in self.job.model.state_dict().items()}
-        optimizer = {
-            parameter: {n: v.clone() if isinstance(v, Tensor) else v for n, v in values.items()}
-            for parameter, values in self.job.optimizer.state.items()
-        }
-        return state, optimizer
-
-    def _restore(self, before: tuple[dict[str, Tensor], dict[Any, dict[str, Any]]]) -> None:
-        state, optimizer = before
-        with torch.no_grad():
-            for name, tensor in self.job.model.state_dict().items():
-                tensor.copy_(state[name])
-            for parameter, values in self.job.optimizer.state.items():
-                old = optimizer.get(parameter)
-                for name, value in values.items():
-                    if not isinstance(value, Tensor):
-                        continue
-                    if old is None or not isinstance(old.get(name), Tensor):
-                        value.zero_()  # made by the steps that are undone
-                    else:
-                        value.copy_(old[name])
+        restore_state(job, before)
 
     # -- batches -----------------------------------------------------------------------------------
 

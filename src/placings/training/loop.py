@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +29,7 @@ from placings.training.checkpoints import (
     unpack_optimizer,
     write_checkpoint,
 )
+from placings.training.clocks import PROBE, Clock, Timekeeper
 from placings.training.interruption import Interruption, Stopped, hold_signals
 from placings.training.optimizers import Pacer, RunningMean, make_optimizer
 from placings.training.packing import pack_lists
@@ -42,7 +44,7 @@ from placings.training.sources import (
     sees_queries,
     send_rows,
 )
-from placings.training.steps import SEVERAL, Job, Trace, take_steps
+from placings.training.steps import SEVERAL, Job, Trace, remember_state, restore_state, take_steps
 
 Runner: TypeAlias = Callable[[int, int, Callable[[int], object], Interruption], Trace]
 
@@ -60,6 +62,7 @@ def train(
     resident: bool | None = None,
     graph: bool | None = None,
     on_step: Callable[[int], object] = lambda step: None,
+    clock: Clock | None = None,
 ) -> History:
     """Train `model` (see `rankers.networks.Network`) in place; the weights of the best check are kept.
 
@@ -67,8 +70,14 @@ def train(
     is written there every so many steps, and a run that finds one of its own goes on from it: to the same
     bits on a CPU. Ctrl-C (or SIGTERM) then ends the step, writes the state and raises `Stopped`; a second one
     ends at once. On a GPU the whole step is captured as a CUDA graph unless `graph` is False.
+
+    With a budget the run ends when the steps up to the next check would not fit into it, or, if there was
+    none yet, when no step would; it is checked there. `clock` is one that has been running, if time from
+    before this call counts. A schedule then goes by the number of steps that is expected to fit, from the
+    speed of a few steps that are undone.
     """
     device = next(model.parameters()).device
+    clock = clock or Clock(plan.budget)
     if not (np.diff(data.offsets) >= 2).any():
         warnings.warn("no query has two rows, so there is nothing to learn.", PlacingsWarning, stacklevel=2)
         model.eval()
@@ -78,44 +87,91 @@ def train(
     mark = {}
     if checkpoint is not None:
         mark = mark_run(plan, repr(loss), data, model, valid=valid, metric=name)
-    step, history, best, kept = _resume(job, checkpoint, mark)
-    history.metric, written = name, step
+    now = _resume(job, checkpoint, mark)
+    now.history.metric, written = name, now.step
+    clock.go_on(now.history.seconds)
     take = _choose_runner(job, graph)
+    keeper = Timekeeper(clock, now.history.seconds / now.step if now.step else None)
+    plan = _stretch(job, take, keeper, now)
     watch = None if valid is None or metric is None else Watch(model, valid, metric)
     # several processes would stop at different steps and wait for each other: their signals are left alone
     with (
         _say_kept(checkpoint, lambda: written),
         hold_signals(checkpoint is not None and job.processes.count == 1) as interruption,
     ):
-        while step < plan.steps and not _is_over(plan, history, step, valid) and not interruption.asked:
-            stop = _find_stop(plan, step, checkpoint_every if checkpoint else None)
-            trace = take(step, stop, on_step, interruption)
-            _note(history, trace, job, data, step)
-            step += len(trace.loss)
-            if watch is not None and (step % plan.check_every == 0 or step == plan.steps):
-                with job.mean.swapped_in() if job.mean is not None else nullcontext():
-                    value = job.processes.follow(watch.check())
-                    history.checks.append((step, value))
-                    if value > best or not kept:
-                        best, history.best_step, kept = value, step, _copy_state(model)
-            if checkpoint is not None and step % checkpoint_every == 0:
-                _save(checkpoint, job, step, history, best, kept, mark)
-                written = step
+        while not now.find_end(plan, watch) and not interruption.asked:
+            stop = _find_stop(plan, now, keeper, job, checkpoint_every if checkpoint else None)
+            if stop > now.step:
+                began = clock.spent
+                trace = take(now.step, stop, on_step, interruption)
+                keeper.note(len(trace.loss), clock.spent - began)
+                _note(now.history, trace, job, data, now.step)
+                now.step += len(trace.loss)
+            else:
+                now.history.ended = "budget"
+            if watch is not None and now.is_due(plan):
+                began = clock.spent
+                now.check(job, watch)
+                keeper.check = clock.spent - began
+            if checkpoint is not None and now.step % checkpoint_every == 0:
+                _save(checkpoint, job, now, clock, mark)
+                written = now.step
         if interruption.asked and checkpoint is not None:
-            if step != written:
-                _save(checkpoint, job, step, history, best, kept, mark)
-                written = step
+            if now.step != written:
+                _save(checkpoint, job, now, clock, mark)
+                written = now.step
             interruption.leave()
-    if checkpoint is not None and step != written:
-        _save(checkpoint, job, step, history, best, kept, mark)
-    if kept:
-        model.load_state_dict(kept)
-    else:
-        history.best_step = step
-        if job.mean is not None:
-            model.load_state_dict({**model.state_dict(), **job.mean.mean})
-    model.eval()
-    return history
+    now.history.ended = now.find_end(plan, watch)
+    if checkpoint is not None and now.step != written:
+        _save(checkpoint, job, now, clock, mark)
+    now.history.seconds = clock.spent
+    now.finish(job)
+    return now.history
+
+
+@dataclass
+class Standing:
+    """Where a run stands: steps taken, what happened, the best check and the weights it had."""
+
+    step: int = 0
+    history: History = field(default_factory=History)
+    best: float = -np.inf
+    kept: dict[str, Tensor] = field(default_factory=dict)
+
+    def find_end(self, plan: TrainingPlan, watch: Watch | None) -> str:
+        """What ends the run here: "steps", "patience" or "budget"; nothing if it goes on."""
+        history = self.history
+        if history.ended == "budget":
+            return history.ended
+        if self.step >= plan.steps:
+            return "steps"
+        waited = self.step - history.best_step
+        over = watch is not None and history.checks and waited >= plan.patience * plan.check_every
+        return "patience" if over else ""
+
+    def is_due(self, plan: TrainingPlan) -> bool:
+        """Whether it is time for a check: as often as the plan says, and at the end."""
+        last = self.history.checks[-1][0] if self.history.checks else 0
+        ends = self.step == plan.steps or self.history.ended == "budget"
+        return self.step > last and (ends or self.step % plan.check_every == 0)
+
+    def check(self, job: Job, watch: Watch) -> None:
+        """Measure held-out data; the best weights so far are kept."""
+        with job.mean.swapped_in() if job.mean is not None else nullcontext():
+            value = job.processes.follow(watch.check())
+            self.history.checks.append((self.step, value))
+            if value > self.best or not self.kept:
+                self.best, self.history.best_step, self.kept = value, self.step, _copy_state(job.model)
+
+    def finish(self, job: Job) -> None:
+        """Leave the model with the weights of the best check, or the last ones if there was none."""
+        if self.kept:
+            job.model.load_state_dict(self.kept)
+        else:
+            self.history.best_step = self.step
+            if job.mean is not None:
+                job.model.load_state_dict({**job.model.state_dict(), **job.mean.mean})
+        job.model.eval()
 
 
 class Watch:
@@ -217,17 +273,35 @@ def _say_kept(checkpoint: Path | None, find_written: Callable[[], int]) -> Itera
         raise Stopped(written, checkpoint) from None
 
 
-def _find_stop(plan: TrainingPlan, step: int, every: int | None) -> int:
-    """The step at which something is to be done next."""
-    nexts = [plan.steps, (step // plan.check_every + 1) * plan.check_every]
-    if every is not None:
-        nexts.append((step // every + 1) * every)
-    return min(nexts)
+def _find_stop(plan: TrainingPlan, now: Standing, keeper: Timekeeper, job: Job, every: int | None) -> int:
+    """The step at which something is to be done next; the present one if there is no time for more."""
+    step = now.step
+    target = min(plan.steps, (step // plan.check_every + 1) * plan.check_every)
+    stop = target if every is None else min(target, (step // every + 1) * every)
+    found = keeper.find_stop(step, stop, target, checked=bool(now.history.checks))
+    return int(job.processes.follow(found)) if keeper.clock.budget else found
 
 
-def _is_over(plan: TrainingPlan, history: History, step: int, valid: RankingData | None) -> bool:
-    waited = step - history.best_step
-    return valid is not None and bool(history.checks) and waited >= plan.patience * plan.check_every
+def _stretch(job: Job, take: Runner, keeper: Timekeeper, now: Standing) -> TrainingPlan:
+    """The plan, its schedule over as many steps as the budget is expected to have room for.
+
+    The steps that tell the speed are undone, so that a run of that many steps without a budget has the same
+    bits. A run that goes on keeps the number it had.
+    """
+    plan = job.plan
+    if not keeper.clock.budget or plan.schedule == "constant":
+        return plan
+    if not now.history.planned:
+        before = remember_state(job)
+        for _ in range(2):
+            began = keeper.clock.spent
+            trace = take(now.step, min(now.step + PROBE, plan.steps), lambda step: None, Interruption())
+            keeper.note(len(trace.loss), keeper.clock.spent - began)
+        restore_state(job, before)
+        now.history.planned = int(job.processes.follow(keeper.expect_steps(plan)))
+    plan = replace(plan, steps=now.history.planned)
+    job.pacer.plan = plan
+    return plan
 
 
 def _note(history: History, trace: Trace, job: Job, data: RankingData, step: int) -> None:
@@ -282,35 +356,26 @@ def _copy_state(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
-def _save(
-    path: Path,
-    job: Job,
-    step: int,
-    history: History,
-    best: float,
-    kept: dict[str, Tensor],
-    mark: dict[str, Any],
-) -> None:
+def _save(path: Path, job: Job, now: Standing, clock: Clock, mark: dict[str, Any]) -> None:
+    now.history.seconds = clock.spent
     if job.processes.rank == 0:
         tensors, plain = pack_optimizer(job.optimizer)
         tensors |= {f"model.{name}": tensor for name, tensor in job.model.state_dict().items()}
-        tensors |= {f"kept.{name}": tensor for name, tensor in kept.items()}
+        tensors |= {f"kept.{name}": tensor for name, tensor in now.kept.items()}
         if job.mean is not None:
             tensors |= {f"mean.{name}": tensor for name, tensor in job.mean.mean.items()}
             plain["count"] = job.mean.count
-        value = best if np.isfinite(best) else None
-        write_checkpoint(path, Checkpoint(step, history, value, tensors, plain), mark)  # type: ignore[arg-type]
+        value = now.best if np.isfinite(now.best) else None
+        write_checkpoint(path, Checkpoint(now.step, now.history, value, tensors, plain), mark)  # type: ignore[arg-type]
     job.processes.wait()
 
 
-def _resume(
-    job: Job, path: Path | None, mark: dict[str, Any]
-) -> tuple[int, History, float, dict[str, Tensor]]:
+def _resume(job: Job, path: Path | None, mark: dict[str, Any]) -> Standing:
     if path is not None and job.processes.rank == 0:
         sweep_leftovers(path)
     found = None if path is None else read_checkpoint(path, mark, job.processes)
     if found is None:
-        return 0, History(), -np.inf, {}
+        return Standing()
     device = job.source.device
     job.model.load_state_dict(found.part("model"))
     unpack_optimizer(job.optimizer, found)
@@ -319,7 +384,8 @@ def _resume(
             job.mean.mean[name].copy_(tensor)
         job.mean.count = int(found.optimizer["count"])
     kept = {name: tensor.to(device) for name, tensor in found.part("kept").items()}
-    return found.step, found.history, -np.inf if found.best is None else found.best, kept
+    found.history.ended = ""  # a larger budget may let it go on
+    return Standing(found.step, found.history, -np.inf if found.best is None else found.best, kept)
 
 
 __getattr__ = keep_old_names(__name__, {"_set_up": "set_up_job"})

@@ -37,6 +37,7 @@ class TrainingPlan:
     clip: float = 0.0  # the largest gradient norm; 0: any
     precision: str = "float32"
     skip_decay: float | None = None  # the weight decay of skips; None: as of the other matrices
+    budget: float = 0.0  # seconds, after which no further check is begun; 0: no bound
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -56,7 +57,10 @@ class TrainingPlan:
 class History:
     """What happened: loss, gradient norm and learning rate of each step, the metric of each check.
 
-    `checks` are (step, value); `best_step` is the one whose weights were kept.
+    `checks` are (step, value); `best_step` is the one whose weights were kept. `ended` says what ended the
+    run: "steps" (all were taken, or all `planned`), "patience" or "budget"; `seconds` what it took, which is no part of what
+    makes two runs equal. `planned` is how many steps a schedule was stretched over, where a budget decided
+    that and not the plan; else 0.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -65,6 +69,9 @@ class History:
     checks: list[tuple[int, float]] = field(default_factory=list)
     best_step: int = 0
     metric: str = ""
+    ended: str = ""
+    planned: int = 0
+    seconds: float = field(default=0.0, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -150,6 +150,49 @@ def key_step(seed: int, step: int) -> int:
     return key - (1 << 32) if key >= 1 << 31 else key
 
 
+@dataclass(frozen=True)
+class JobState:
+    """All that steps change, as it was."""
+
+    model: dict[str, Tensor]
+    optimizer: dict[Any, dict[str, Any]]
+    mean: dict[str, Tensor]
+    count: int
+
+
+def remember_state(job: Job) -> JobState:
+    """Copies of what the next steps will change, for `restore_state`."""
+    state = {name: tensor.clone() for name, tensor in job.model.state_dict().items()}
+    optimizer = {
+        parameter: {n: v.clone() if isinstance(v, Tensor) else v for n, v in values.items()}
+        for parameter, values in job.optimizer.state.items()
+    }
+    if job.mean is None:
+        return JobState(state, optimizer, {}, 0)
+    mean = {name: tensor.clone() for name, tensor in job.mean.mean.items()}
+    return JobState(state, optimizer, mean, job.mean.count)
+
+
+def restore_state(job: Job, before: JobState) -> None:
+    """Undo the steps since `remember_state`, in place: a captured graph knows tensors by their address."""
+    with torch.no_grad():
+        for name, tensor in job.model.state_dict().items():
+            tensor.copy_(before.model[name])
+        for parameter, values in job.optimizer.state.items():
+            old = before.optimizer.get(parameter)
+            for name, value in values.items():
+                if not isinstance(value, Tensor):
+                    continue
+                if old is None or not isinstance(old.get(name), Tensor):
+                    value.zero_()  # made by the steps that are undone
+                else:
+                    value.copy_(old[name])
+        if job.mean is not None:
+            for name, tensor in job.mean.mean.items():
+                tensor.copy_(before.mean[name])
+            job.mean.count = before.count
+
+
 def _descend(job: Job, step: int) -> tuple[Tensor, float]:
     """Draw, score, differentiate: the lists' losses and their mean over all processes."""
     device, team = job.source.device, job.processes

@@ -5,6 +5,7 @@ from .basic import QueryMinMax as QueryMinMax
 from .basic import Raw as Raw
 from .curves import Curves as Curves
 from .curves import trace_curves as trace_curves
+from .layers import Beside as Beside
 from .layers import Logarithm as Logarithm
 from .layers import Prepared as Prepared
 from .layers import QueryScale as QueryScale
@@ -15,6 +16,7 @@ from .names import TRANSFORMS as TRANSFORMS
 from .names import make_transform as make_transform
 from .own import register_transform as register_transform
 from .per_feature import PerFeature as PerFeature
+from .pieces import Piecewise as Piecewise
 from .policy import find_places as find_places
 from .quantiles import Cdf as Cdf
 from .quantiles import Clip as Clip

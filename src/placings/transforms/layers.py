@@ -166,6 +166,68 @@ class Scale(Layer):
         return (((x * self.power - self.shift) - self.rest) / self.divisor).clamp(*self.ends)
 
 
+class Pieces(Layer):
+    """`min(max((x − low) / (high − low), 0), 1)` of some feature for each column `[rows, columns]`.
+
+    There are several columns a feature, so it is computed anew from the features of a batch: all rows at once
+    would take as many times their memory.
+    """
+
+    owner: Tensor
+
+    def __init__(self, owner: Ints, low: Floats, high: Floats) -> None:
+        super().__init__()
+        self.keep("owner", owner)
+        self.scale = Scale(low, high - low, ends=(0.0, 1.0))
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        out: Tensor = self.scale(x.index_select(1, self.owner))
+        return out
+
+    def expand(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """The features as they are."""
+        return x
+
+    def mix(self, expanded: Tensor) -> Tensor:
+        """The pieces."""
+        out: Tensor = self(expanded)
+        return out
+
+
+class Beside(nn.Module):
+    """A prepared transform's columns, and beside them the pieces of the same filled features.
+
+    It has the form of `Prepared`: `prepare` what nothing learned enters, `finish` in each step.
+    """
+
+    def __init__(self, inner: Prepared, pieces: Pieces) -> None:
+        super().__init__()
+        self.inner, self.pieces = inner, pieces
+
+    @property
+    def fill(self) -> Tensor:
+        """What replaces a missing value `[features]`."""
+        return self.inner.fill
+
+    @property
+    def function(self) -> Layer:
+        """The layer of the transform, of filled rows."""
+        return self.inner.function
+
+    def forward(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        return torch.cat([self.inner(x, offsets), self.pieces(self.inner.fill_in(x))], dim=1)
+
+    def prepare(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """What the transform prepares, and the filled features behind it."""
+        return torch.cat([self.inner.prepare(x, offsets), self.inner.fill_in(x)], dim=1)
+
+    def finish(self, prepared: Tensor) -> Tensor:
+        """`forward` of rows that were `prepare`d."""
+        width = prepared.shape[1] - self.fill.shape[0]
+        own = self.inner.finish(prepared[:, :width])
+        return torch.cat([own, self.pieces(prepared[:, width:]).to(own.dtype)], dim=1)
+
+
 class QueryScale(Layer):
     """`(x − min) / (max − min)` within each query, 0 where all are equal; halved, so nothing overflows."""
 

@@ -11,6 +11,7 @@ from placings.transforms.basic import Gauss, Log1p, MinMax, QueryMinMax, Raw
 from placings.transforms.mixture import Mixture
 from placings.transforms.own import OWN_TRANSFORMS, is_transformer
 from placings.transforms.per_feature import PerFeature
+from placings.transforms.pieces import Piecewise
 from placings.transforms.quantiles import Cdf, Clip, QuantileNormal
 from placings.transforms.sklearn_form import SklearnTransform
 from placings.transforms.transformer import Transform
@@ -26,6 +27,7 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "clip": Clip,
     "mixture": Mixture,
     "per_feature": PerFeature,
+    "piecewise": Piecewise,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from placings.core import AnyArray, BadInput
 from placings.transforms.transformer import Transform
 
-COMPOSED = ("Mixture", "PerFeature")
+COMPOSED = ("Mixture", "PerFeature", "Piecewise")  # the last gives several columns a feature
 
 
 def make_part(part: str | Transform, whole: str) -> Transform:

@@ -89,6 +89,14 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The function of filled rows as a torch layer."""
         raise NotImplementedError
 
+    def _count_columns(self) -> int:
+        """How many columns it gives, indicators left out."""
+        return int(self.n_features_in_)
+
+    def _name_columns(self, names: Sequence[str]) -> Sequence[str]:
+        """The names of these columns, from those of the features."""
+        return names
+
     def _keeps_zero(self) -> bool:
         """Whether 0 becomes 0 in every feature, and `_compute_stored` is there."""
         return False
@@ -197,7 +205,12 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
             if hasattr(self, "feature_names_in_") and tuple(names) != self.feature_names_:
                 raise BadInput("input_features is not equal to feature_names_in_")
-        return np.array([*names, *(f"{names[place]}__missing" for place in self.indicator_)], dtype=object)
+        told = [*self._name_columns(names), *(f"{names[place]}__missing" for place in self.indicator_)]
+        return np.array(told, dtype=object)
+
+    def find_owners(self) -> Ints:
+        """The feature of each column, int64 `[columns]`; an indicator's is the feature it tells of."""
+        return np.concatenate([np.arange(self.n_features_in_), self.indicator_])
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -322,7 +335,7 @@ class Transform(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return number_ids(ids)[0]
 
     def _transform_dense(self, X: Floats32, codes: Ints | None) -> Floats32:
-        rows, width = X.shape
+        rows, width = X.shape[0], self._count_columns()
         out = np.empty((rows, width + len(self.indicator_)), dtype=np.float32)
         order, offsets = None, np.arange(0, dtype=np.int64)
         if codes is not None and self._per_query:

@@ -90,12 +90,12 @@ def take_step(
         if "metric" in known:
             model.set_params(metric=metric)
         if "budget" in known:
-            model.set_params(budget=left)
+            model.set_params(budget="none" if left is None else left)
         model.fit(train, valid=watched)
         if "budget" in known:
-            model.set_params(budget=None)
-            if model.history_.out_of_time:
+            if model.history_.ended == "budget":
                 raise OutOfTime
+            model.set_params(budget="none")  # what was left is no setting that a bundle should keep
         scores = model.predict(lists)[None, :]
     values = judge_all(scores, lists, metric)
     seconds = time.perf_counter() - began

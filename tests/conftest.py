@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("PLACINGS_THREADS", "1")
 
 os.environ.pop("COLUMNS", None)  # the runner's workers say 80, which would break the lines of every table
+os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it behind the back of os.environ
 
 settings.register_profile("placings", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("placings")

@@ -56,6 +56,13 @@ def fit_log(
     guard: Annotated[
         bool, typer.Option(help="Keep the engine's order where the model was not shown to be as good.")
     ] = True,
+    guard_tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="The loss in MRR that a kind of search is kept from. Less is stricter, and forgoes more.",
+        ),
+    ] = 0.02,
     pool: Annotated[int, typer.Option(min=2, help="How many hits of a list are re-ranked.")] = 40,
     history: Annotated[
         bool, typer.Option("--history", help="Learn from each person's own past clicks too; needs user_id.")
@@ -92,7 +99,7 @@ def fit_log(
     chosen, looks = _read_features(features), _read_propensity(propensity)
     settings: dict[str, Any] = {
         "ranker": ranker, "guard": guard, "pool": pool, "random_state": seed, "history": history,
-        "half_life": half_life, "propensity": looks,
+        "half_life": half_life, "propensity": looks, "guard_tolerance": guard_tolerance,
     }  # fmt: skip
     Reranker(features=chosen or "places", **settings).check_settings()
     check_folder(out)

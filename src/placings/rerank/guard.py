@@ -3,6 +3,10 @@
 Searches are put into kinds that are known before anything is clicked (how long the text is, whether the user
 shares a position, …); each search is of one kind. For each kind a test on searches that had no part in the
 training asks whether the model loses less than a margin. Where that is not shown the engine's order stays.
+
+The guard's margin, `tolerance`, is not that of `would_have`. That gate judges a whole model once, by all
+searches, and 0.005 of all is much. A guard judges each kind alone, some with a twentieth of the searches, and
+never lets a kind pass whose mean is negative; with 0.005 it would leave much of a true gain to the engine.
 """
 
 from __future__ import annotations
@@ -42,6 +46,10 @@ VERSION, OLD_VERSION = 2, 1
 WEIGHTS = (1.0,)  # of the model in a blend; 0 is the engine alone
 CROSS = " × "
 ALL = "all"
+TOLERANCE = (
+    0.02  # the loss in MRR that a kind is kept from: docs/reranking.md tells what smaller margins cost
+)
+NAMED = 3  # undecided kinds of which the table says how many people they need
 CLIP = 20.0  # what a click counts at most, of 1/propensity
 SMALL = 0.05  # the share of a kind's searches that may be in kinds of fewer than `least` when it is divided
 CLICKS, DEBIASED = "clicks", "propensity"
@@ -95,7 +103,7 @@ class Guard(Shown):
 
     overall: KindVerdict
     verdicts: tuple[KindVerdict, ...]
-    tolerance: float = 0.005
+    tolerance: float = TOLERANCE
     level: float = 0.95
     forgone: float = 0.0
     judged_by: str = CLICKS
@@ -201,6 +209,20 @@ class Guard(Shown):
         """The share of these searches that keep the engine's order; NaN of none."""
         return float((self.find_weights(context, searches) == 0.0).mean()) if searches else float("nan")
 
+    def people_needed(self, verdict: KindVerdict) -> int | None:
+        """How many people or sessions of a kind would let it pass, if its gain stays what it was.
+
+        `clusters · ((difference − low) / (difference + tolerance))²`, rounded up, since the distance from the
+        mean to its bound shrinks with the root of the number of people or faster. None where the number is
+        not to be had from `low`: the kind passed, its mean is negative, `low` is −1 (fewer than two people's
+        worth), or a guard of version 0.1 did not count people.
+        """
+        room = verdict.difference + self.tolerance
+        open_still = verdict.weight == 0.0 and verdict.difference >= 0.0 and room > 0.0
+        if not open_still or verdict.low <= -1.0 or not verdict.clusters:
+            return None
+        return math.ceil(verdict.clusters * ((verdict.difference - verdict.low) / room) ** 2)
+
     def table(self, format: str = "text") -> str:
         """All kinds, the least gain first, what was forgone, and what the verdicts rest on."""
         kinds = sorted(self.verdicts, key=lambda each: each.low)
@@ -221,11 +243,12 @@ class Guard(Shown):
             yield "A share of 0 leaves the engine's order. 'At least' is the lower bound of the shrunk gain."
             yield "Fitted by version 0.1, which let kinds pass that lose. Fit the re-ranker again."
             return
+        margin = f"{self.tolerance:g}"
         yield (
-            "A kind has the model's order where it was shown to lose less than "
-            f"{self.tolerance:g} ('at least' is above −{self.tolerance:g}); one that loses more passes with "
-            f"a probability of {1.0 - self.level:.0%} at most. A share of 0, and any kind not listed, keeps "
-            "the engine's order."
+            "A kind has the model's order where its mean is not negative and it was shown to lose less than "
+            f"{margin} ('at least' is −{margin} or more). One that truly loses {margin} or more passes with "
+            f"a probability of {1.0 - self.level:.0%} at most; a smaller loss may pass more often. A share "
+            "of 0, and any kind not listed, keeps the engine's order."
         )
         left = [each for each in self.verdicts if each.weight == 0.0]
         if left:
@@ -235,6 +258,13 @@ class Guard(Shown):
                 f"searches. Gain forgone in those undecided: {format_difference(self.forgone)} MRR a search, "
                 "over all searches, by their means."
             )
+        needs = sorted((each for each in left if self.people_needed(each)), key=lambda each: -each.searches)
+        if needs:
+            told = "; ".join(
+                f"{_name_kind(each)} {self.people_needed(each):,} (seen: {each.clusters:,})"
+                for each in needs[:NAMED]
+            )
+            yield f"People or sessions that would decide, if the gain stays what it was: about {told}."
         yield LEANS if self.judged_by == CLICKS else WEIGHED
 
     def to_dict(self) -> dict[str, Any]:
@@ -290,7 +320,7 @@ def fit_guard(
     clusters: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
     weights: Sequence[float] = WEIGHTS,
-    tolerance: float = 0.005,
+    tolerance: float = TOLERANCE,
     level: float = 0.95,
     least: int = 0,
 ) -> Guard:
@@ -298,11 +328,12 @@ def fit_guard(
 
     For every share w the blend `w · model + (1 − w) · engine` (standardised in its list) is compared with the
     engine, search by search, by the reciprocal rank of the first relevant row. A share passes in a kind if
-    the lower bound of the mean difference (`bound_gain`, one-sided at `level`) is above −`tolerance` and the
-    mean is not negative. A kind has the largest share that passes, and 0, the engine's order, if none does.
-    With several shares each is tested at (1 − `level`) divided by their number, so that a kind in which every
-    share loses more than `tolerance` is re-ordered with a probability of 1 − `level` at most. No kind borrows
-    from another.
+    the lower bound of the mean difference (`bound_gain`, one-sided at `level`) is −`tolerance` or more and
+    the mean is not negative. A kind has the largest share that passes, and 0, the engine's order, if none
+    does. With several shares each is tested at (1 − `level`) divided by their number, so that a kind in which
+    every share loses `tolerance` or more is re-ordered with a probability of 1 − `level` at most. A kind that
+    loses less may pass more often, up to half the time as its loss goes to 0: a smaller `tolerance` keeps it
+    out and leaves more of the true gains to the engine. No kind borrows from another.
 
     Kinds are the combinations of all dimensions of `context` (`{dimension: [searches]}`). With `least` the
     second and every later dimension divides a kind only where 95 % of its searches are then in kinds of
@@ -323,8 +354,9 @@ def fit_guard(
     as_same_length(model, grades, "scores and labels")
     shares = _check_weights(weights)
     check_share("level", level)
-    if not (tolerance >= 0.0 and least >= 0):
-        raise BadInput(f"tolerance and least must be 0 or more. Got {tolerance!r} and {least!r}.")
+    check_tolerance("tolerance", tolerance)
+    if not least >= 0:
+        raise BadInput(f"least must be 0 or more. Got {least!r}.")
     if propensity is None:
         gains = measure_gains(model, engine, grades, borders, shares)
         counts = np.ones(len(gains))
@@ -337,6 +369,12 @@ def fit_guard(
     )  # fmt: skip
 
 
+def check_tolerance(name: str, value: object) -> None:
+    """Refuse what is no loss in reciprocal rank: a number from 0 to below 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
+        raise BadInput(f"{name} must be a number from 0 to below 1. Got {value!r}.")
+
+
 def judge_gains(
     gains: Floats,
     context: Mapping[str, ArrayLike],
@@ -344,7 +382,7 @@ def judge_gains(
     clusters: ArrayLike | None = None,
     counts: Floats | None = None,
     shares: Sequence[float] = WEIGHTS,
-    tolerance: float = 0.005,
+    tolerance: float = TOLERANCE,
     level: float = 0.95,
     least: int = 0,
     judged_by: str = CLICKS,

@@ -71,7 +71,8 @@ from placings.rerank.debiased_fit import (
     learn_debiased,
 )
 from placings.rerank.engines import Engine
-from placings.rerank.guard import Guard, fit_guard
+from placings.rerank.guard import TOLERANCE as TOLERANCE_OF_KIND
+from placings.rerank.guard import Guard, check_tolerance, fit_guard
 from placings.rerank.own_histories import PERSON, give_own_clicks, learn_histories
 from placings.rerank.requests import Focus, Hit, Request, Reranked, read_time
 from placings.rerank.search_kinds import describe_searches
@@ -104,8 +105,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
     `features` is "places", "shop" or a FeatureSet; `ranker` is "mean" (the mean of boosted trees and a
     network), the name of any other ranker, or a Ranker. With `guard=True` a guard is fitted on validation
     searches that did not stop the training: kinds of searches in which the model was not shown to lose less
-    than 0.005 keep the engine's order. `pool` is how many hits of a list are looked at. A fitted FeatureSet
-    with a fitted Ranker, and a Guard and `clicks` if there are any, make a re-ranker that needs no `fit`.
+    than `guard_tolerance` in MRR keep the engine's order. `pool` is how many hits of a list are looked at. A
+    fitted FeatureSet with a fitted Ranker, and a Guard and `clicks` if there are any, make a re-ranker that
+    needs no `fit`.
 
     With `history=True` a person's own past clicks are features: the log must have `user_id` and `time`, and
     the re-ranker keeps how often each person clicked each item, under a hash of their id. A click counts half
@@ -153,6 +155,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         random_state: int = 0,
         history: bool = False,
         half_life: float = HALF_LIFE,
+        guard_tolerance: float = TOLERANCE_OF_KIND,
     ) -> None:
         self.features = features
         self.ranker = ranker
@@ -163,6 +166,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.history = history
         self.half_life = half_life
+        self.guard_tolerance = guard_tolerance
         ready = isinstance(ranker, Ranker) and hasattr(ranker, "n_features_in_")
         if ready and isinstance(features, FeatureSet) and features.is_fitted:
             self._take(features, ranker, guard if isinstance(guard, Guard) else None, dict(clicks or {}))
@@ -229,6 +233,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             )
         if not isinstance(self.guard, bool | Guard | None):
             raise BadInput(f"guard must be True, False or a Guard. Got {self.guard!r}.")
+        check_tolerance("guard_tolerance", self.guard_tolerance)
         if not isinstance(self.pool, int) or self.pool < 2:
             raise BadInput(f"pool must be a whole number, 2 or more. Got {self.pool!r}.")
         if not isinstance(self.history, bool):
@@ -312,6 +317,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
             {name: np.concatenate([each[name] for each in described]) for name in chosen},
             clusters=None if people is None else people.codes,
             propensity=None if self.propensity is None else np.concatenate(seen), least=LEAST_OF_KIND,
+            tolerance=self.guard_tolerance,
         )  # fmt: skip
 
     def _take(self, features: FeatureSet, ranker: Any, guard: Guard | None, clicks: dict[str, int]) -> None:

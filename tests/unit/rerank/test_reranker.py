@@ -253,10 +253,25 @@ def test_without_validation_data_a_fifth_of_the_sessions_is_set_aside(rows: Any)
     np.testing.assert_allclose(one.score(rows), other.score(rows), rtol=1e-9)
 
 
+def test_the_margin_of_the_guard_is_a_setting_and_is_saved_with_it(rows: Any, tmp_path: Path) -> None:
+    default, strict = (
+        Reranker(ranker="ridge").fit(rows),
+        Reranker(ranker="ridge", guard_tolerance=0.0).fit(rows),
+    )
+    assert default.guard_ is not None
+    assert strict.guard_ is not None
+    assert (default.guard_.tolerance, strict.guard_.tolerance) == (0.02, 0.0)
+    strict.save(tmp_path / "strict")
+    loaded = load_reranker(tmp_path / "strict").guard_
+    assert loaded is not None
+    assert loaded.to_state() == strict.guard_.to_state()
+
+
 def test_settings_are_refused_before_anything_is_read(rows: Any) -> None:
     for settings, said in (
         ({"features": 7}, "features must be 'places' or 'shop'.* or a FeatureSet. Got int"),
         ({"guard": "yes"}, "guard must be True, False or a Guard. Got 'yes'"),
+        ({"guard_tolerance": -0.1}, "guard_tolerance must be a number from 0 to below 1. Got -0.1"),
         ({"ranker": 3}, "ranker must be a ranker or the name of one. Got int"),
         ({"ranker": "forest"}, "no ranker 'forest'"),
     ):

@@ -19,7 +19,7 @@ from placings.losses import LOSSES, find_loss
 from placings.metrics import metric
 from placings.training.loop import train
 from placings.training.plans import Diverged, History, TrainingPlan
-from placings.transforms import TRANSFORMS, Mixture, make_transform
+from placings.transforms import TRANSFORMS, Mixture, Piecewise, make_transform
 
 try:
     import pytest
@@ -46,6 +46,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "adamw": {"members": 2, "loss": "mse", "lr": 0.01, "warmup": 3},
     "momentum": {"members": 1, "optimizer": "sgd", "optimizer_momentum": 0.9, "lr": 0.05, "list_size": 9},
+    "line": {"members": 3, "skip": True, "skip_decay": 0.0, "pieces": 4, "ensemble": "shared", "lr": 0.01},
     "attention": {"network": "attention", "width": 8, "optimizer": "adagrad", "lr": 0.05},
     "groups": {"group_size": 3, "optimizer": "adagrad", "lr": 0.1},
 }  # fmt: skip
@@ -102,6 +103,7 @@ def fit(name: str, device: str, *, steps: int = 20, **more: Any) -> tuple[Histor
     data, settings = make_data(), ranker._settle()
     ranker.bag_ = False
     ranker.transform_ = ranker._make_transform(0).fit(data)
+    ranker.pieces_ = Piecewise(settings.pieces).fit(data) if settings.pieces else None
     torch.manual_seed(0)
     network = ranker._build(settings)
     plan = TrainingPlan(
@@ -109,7 +111,7 @@ def fit(name: str, device: str, *, steps: int = 20, **more: Any) -> tuple[Histor
         mixture_lr=settings.mixture_lr, weight_decay=settings.weight_decay, check_every=10, patience=1000,
         seed=0, optimizer_momentum=settings.optimizer_momentum, schedule=settings.schedule,
         warmup=settings.warmup, average=settings.average, clip=settings.clip,
-        precision=more.pop("precision", "float32"),
+        precision=more.pop("precision", "float32"), skip_decay=settings.skip_decay,
     )  # fmt: skip
     loss = find_loss(settings.loss, draws=settings.draws)
     history = train(network, loss, data, plan, valid=data, metric=metric("ndcg@5"), **more)

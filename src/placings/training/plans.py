@@ -58,9 +58,9 @@ class History:
     """What happened: loss, gradient norm and learning rate of each step, the metric of each check.
 
     `checks` are (step, value); `best_step` is the one whose weights were kept. `ended` says what ended the
-    run: "steps" (all were taken, or all `planned`), "patience" or "budget"; `seconds` what it took, which is no part of what
-    makes two runs equal. `planned` is how many steps a schedule was stretched over, where a budget decided
-    that and not the plan; else 0.
+    run: "steps" (all were taken, or all `planned`), "patience" or "budget"; `seconds` is what it took, which
+    is no part of what makes two runs equal. `planned` is how many steps a schedule was stretched over, where
+    a budget decided that and not the plan; else 0.
     """
 
     loss: list[float] = field(default_factory=list)

@@ -88,6 +88,7 @@ def test_missing_values_are_filled_and_flagged() -> None:
         {"members": 3}, {"members": 3, "hidden": []}, {"hidden": []}, {"activation": "tanh"},
         {"activation": "sigmoid", "batch_norm": False}, {"norm_after": True}, {"norm_input": False},
         {"output_activation": "sigmoid"}, {"transform": "cdf"}, {"transform": "raw"}, {"dropout": 0.5},
+        {"transform": "piecewise"}, {"pieces": 4}, {"ensemble": "shared", "members": 3, "pieces": 2},
     ],
 )  # fmt: skip
 def test_a_network_read_anew_gives_its_bits(settings: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from placings.data.ranking import RankingData
 from placings.losses import find_loss
 from placings.training import graphs
 from placings.training.graphs import GraphRunner
-from placings.training.steps import NO_LIST, Job, take_steps
+from placings.training.steps import NO_LIST, Job, remember_state, restore_state, take_steps
 from placings.transforms import Mixture
 
 CASES: dict[str, dict[str, Any]] = {
@@ -26,6 +26,7 @@ CASES: dict[str, dict[str, Any]] = {
         "transform": Mixture(start="random", normalise=True, random_state=0, dropout=0.3, entropy=0.1)
     },
     "members": {"network": {"members": 4, "dropout": 0.5}, "draws": 3},
+    "line": {"network": {"members": 3, "skip": True, "ensemble": "shared"}, "plan": {"skip_decay": 0.0}},
     "clip and cosine": {"plan": {"clip": 0.05, "schedule": "cosine", "warmup": 2}},
     "adamw": {"plan": {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.1}, "loss": "mse"},
     "momentum": {"plan": {"optimizer": "sgd", "optimizer_momentum": 0.9, "lr": 0.05}},
@@ -101,13 +102,13 @@ def test_steps_that_only_warm_up_are_undone(name: str) -> None:
     fixed.model.train()
     for start in (0, 3):  # a fresh run, and one that goes on
         start_state = copy_state(fixed.model)
-        before = runner._remember()
+        before = remember_state(fixed)
         runner._send(runner.pool.submit(runner._draw, start, start + 1))
         for _ in range(3):
             runner.place.zero_()
             runner._step()
         assert any((copy_state(fixed.model)[k] != v).any() for k, v in start_state.items())
-        runner._restore(before)
+        restore_state(fixed, before)
         assert_same_state(copy_state(fixed.model), start_state)
         take_steps(plain, start, start + 3, lambda step: None)
         runner.take_steps(start, start + 3, lambda step: None)

@@ -38,7 +38,8 @@ def test_a_history_has_a_value_for_each_step_and_each_check(history: History) ->
 def test_json_holds_everything_and_comes_back(history: History, tmp_path: Path) -> None:
     history.write(tmp_path / "history.json")
     values = json.loads((tmp_path / "history.json").read_text())
-    assert set(values) == {"loss", "gradient", "lr", "checks", "best_step", "metric"}
+    told = {"loss", "gradient", "lr", "checks", "best_step", "metric", "ended", "planned", "seconds"}
+    assert set(values) == told
     assert History.from_dict(values) == history
 
 

@@ -61,6 +61,7 @@ MEMBERS, REPORT = "members.json", "report.json"
 FEWEST = 10  # queries below which nothing can be tried out: a ridge is fitted and that is it
 RESERVE = 0.04  # of the budget is kept for the end
 LONGEST_REASON = 200  # letters of an error that a candidate fell out for
+MOST_OF_KIND = 3  # candidates of a kind in the blend
 MOST_WEIGHING = 3000  # held-out queries that choose the weights of the blend; more would only take longer
 
 
@@ -535,7 +536,7 @@ def guess_seconds(step: Step, ledger: Ledger, queries: int) -> float:
 
 
 def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
-    """Who may enter the blend: the two best of each kind with as many whole folds as most kinds' best."""
+    """Who may enter the blend: the three best of each kind with as many whole folds as most kinds' best."""
     whole = {
         name: [t for t in done if t.step.sample is None]
         for name, done in ledger.tried.items()
@@ -559,7 +560,7 @@ def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
     found: dict[str, list[Tried]] = {}
     for name in ranked:
         kind = whole[name][0].step.candidate.kind
-        if sum(done[0].step.candidate.kind == kind for done in found.values()) < 2:
+        if sum(done[0].step.candidate.kind == kind for done in found.values()) < MOST_OF_KIND:
             found[name] = whole[name]
     return found
 

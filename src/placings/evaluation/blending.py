@@ -1,4 +1,4 @@
-"""Weights of a blend: chosen on lists that no member learned from, and drawn towards what means alone say."""
+"""Weights of a blend: chosen on lists that no member learned from, and drawn towards equal ones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from placings.core import Floats
 
 PICKS = 12  # members are added so often, one at a time, each time the one that helps most
 DRAWS = 8  # samples of the lists that weights are chosen on; their mean is taken
-PRIOR = 100.0  # lists that the weights by means alone are worth
-APART = 0.02  # members whose means are so far apart have prior weights that are 2.7 times apart
+PRIOR = 100.0  # lists that the prior weights are worth
 
 Judge = Callable[[Floats], Floats]  # scores [rows] → one value a list, NaN where it has none
 
@@ -21,8 +20,9 @@ def choose_weights(scores: Floats, judge: Judge, *, seed: int) -> Floats:
 
     Members are added one at a time, with replacement, each time the one that raises the mean of `judge`
     most; it is done on samples of the lists, and the weights are averaged. With few lists that fits chance,
-    so the weights are drawn towards a prior by 100 / (100 + lists): there members of equal means have equal
-    weights, and with m the mean of `judge` a weight falls as exp((m − best) / 0.02).
+    so the weights are drawn towards a prior by 100 / (100 + lists). There members that cannot be told from
+    the best have equal weights, and one that lies behind it by z standard errors of the difference weighs
+    exp(−z).
 
     >>> labels, offsets = np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 2, 4])
     >>> from placings.metrics import mrr
@@ -45,18 +45,30 @@ def choose_weights(scores: Floats, judge: Judge, *, seed: int) -> Floats:
             kept[counts] = judge(weights @ scores)
         return kept[counts]
 
-    alone = np.array([_mean(value(tuple(map(int, row)))) for row in np.eye(members)])
-    lists = len(value((1, *[0] * (members - 1))))
+    alone = np.stack([value(tuple(map(int, row))) for row in np.eye(members)])  # [members, lists]
+    lists = alone.shape[1]
     total = np.zeros(members)
     for draw in range(DRAWS):
         often = np.ones(lists) if draw == 0 else rng.multinomial(lists, np.full(lists, 1.0 / lists))
         total += _pick(members, value, often.astype(np.float64))
-    prior = np.exp((alone - alone.max()) / APART)
     pull = PRIOR / (PRIOR + lists)
-    weights = (1.0 - pull) * total / DRAWS + pull * prior / prior.sum()
+    weights = (1.0 - pull) * total / DRAWS + pull * _weigh_alike(alone)
     weights[weights < 0.5 / (DRAWS * members)] = 0.0  # hardly there, but it would have to be served
     found: Floats = weights / weights.sum()
     return found
+
+
+def _weigh_alike(values: Floats) -> Floats:
+    """exp(−z) for members `[members, lists]` that are z standard errors behind the best; they add up to 1."""
+    best = values[int(np.argmax([_mean(row) for row in values]))]
+    found = []
+    for row in values:
+        behind = (best - row)[~np.isnan(best - row)]
+        error = float(behind.std(ddof=1) / np.sqrt(len(behind))) if len(behind) > 1 else 0.0
+        lag = max(0.0, _mean(behind))
+        found.append(np.exp(-lag / error) if error > 0.0 else float(lag == 0.0))
+    weights: Floats = np.array(found) / np.sum(found)
+    return weights
 
 
 def _pick(members: int, value: Callable[[tuple[int, ...]], Floats], often: Floats) -> Floats:

@@ -13,7 +13,10 @@ from placings.core import BadInput, UnknownName, parse_duration
 NETWORKS = ("feedforward", "groupwise", "attention")
 ENSEMBLES = ("separate", "shared")
 # what a network brings along where neither the user nor a preset made for it says otherwise
-_APART = {"hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False, "pieces": 0}
+_APART = {
+    "hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False, "pieces": 0,
+    "ensemble": "separate", "lr": 1e-3, "weight_decay": 1.0,
+}  # fmt: skip
 OF_NETWORK: dict[str, dict[str, Any]] = {
     "groupwise": {**_APART, "group_size": 5},
     "attention": {**_APART, "input_noise": 0.1},
@@ -87,8 +90,10 @@ THESIS = NetworkSettings(
 )  # fmt: skip
 
 PRESETS = {
-    # A place to start; docs/mixture_study.md shows what its numbers rest on.
-    "default": NetworkSettings(budget=900.0),
+    # docs/neural.md tells of the study that its numbers rest on.
+    "default": NetworkSettings(
+        hidden=(64,), dropout=0.3, skip=True, ensemble="shared", lr=2e-3, weight_decay=5.0, budget=900.0,
+    ),
     # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
     "zhuang2020": NetworkSettings(
         members=1, holdout=0.0, hidden=(1024, 512, 256), dropout=0.5, momentum=0.4, eps=1e-3,
@@ -135,6 +140,8 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> NetworkSetti
         raise UnknownName("network", str(network), NETWORKS)
     if network != settings.network:
         chosen = {**OF_NETWORK.get(network, {}), **chosen}
+    if chosen.get("output_activation", "linear") != "linear":
+        chosen.setdefault("skip", False)  # the preset's; one that the user asked for is refused
     return _settle_network(_check_ranges(replace(settings, **chosen)))
 
 

@@ -13,7 +13,16 @@ from placings.core import Floats, Ints, digest_facts, read_array, read_facts, wr
 from placings.data import RankingData, find_clusters
 from placings.evaluation.portfolio import Candidate, Step
 from placings.metrics import metric as as_metric
-from placings.rankers import LinearRanker, Ranker, find_versions, load_ranker, make_ranker, measure_spread
+from placings.rankers import (
+    LinearRanker,
+    Ranker,
+    find_versions,
+    load_ranker,
+    make_ranker,
+    measure_spread,
+    score_ridges,
+)
+from placings.transforms import make_transform
 
 CS = tuple(10.0**power for power in range(-5, 4))  # what a linear candidate's C is chosen from
 WATCHED = 1 / 8  # of a step's training queries are held out for early stopping
@@ -111,13 +120,13 @@ def make_linear(candidate: Candidate, C: float) -> LinearRanker:
 
 def score_path(candidate: Candidate, train: RankingData, lists: RankingData) -> Floats:
     """What a linear candidate scores held-out lists at every C, `[Cs, rows]`; one transform for all."""
-    first = make_linear(candidate, CS[0]).fit(train)
-    transform = first.transform_
-    if transform is not None:
+    given = make_linear(candidate, 1.0).get_params(deep=False)
+    if given["transform"] is not None:
+        transform = make_transform(given["transform"], missing=given["missing"]).fit(train)
         names = tuple(map(str, transform.get_feature_names_out()))
         train = train.replace(X=transform.transform(train), feature_names=names)
         lists = lists.replace(X=transform.transform(lists), feature_names=names)
-    return np.stack([LinearRanker("ridge", C=C).fit(train).predict(lists) for C in CS])
+    return score_ridges(train, lists, CS)
 
 
 def judge_all(scores: Floats, lists: RankingData, metric: str) -> Floats:

@@ -28,6 +28,7 @@ from .facts import Value as Value
 from .facts import find_facts as find_facts
 from .lgbm import LightGBMRanker as LightGBMRanker
 from .linear import LinearRanker as LinearRanker
+from .linear import score_ridges as score_ridges
 from .live_scoring import Scorer as Scorer
 from .live_scoring import make_scorer as make_scorer
 from .mean import MeanRanker as MeanRanker

@@ -1,0 +1,102 @@
+"""The schedule of `AutoRanker`: what comes first, who falls out, and that only results decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+
+import pytest
+
+from placings.core import BadInput, UnknownName
+from placings.evaluation import portfolio
+from placings.evaluation.portfolio import Candidate, Step, find_kinds, list_core, list_others, plan_steps
+
+ALL = tuple(portfolio.KINDS)
+
+
+@dataclass
+class Told:
+    """Results by kind, as told; candidates behind by more than an error of 0.001 are surely so."""
+
+    by_kind: dict[str, float]
+    done: list[Step] = field(default_factory=list)
+
+    def mean(self, candidate: Candidate, folds: int) -> float:
+        bonus = 0.001 if candidate.name.endswith("quantile_normal") else 0.0
+        mine = {step.fold for step in self.done if step.candidate == candidate and step.sample is None}
+        if folds > 1 and not set(range(folds)) <= mine:
+            return float("-inf")
+        return self.by_kind.get(candidate.kind, 0.5) + bonus
+
+    def lag(self, candidate: Candidate, leader: Candidate, folds: int) -> tuple[float, float]:
+        return self.mean(leader, folds) - self.mean(candidate, folds), 0.001
+
+
+def walk(by_kind: dict[str, float], *, queries: int = 100, steps: int = 400, seed: int = 0) -> list[Step]:
+    told = Told(by_kind)
+    for step in islice(plan_steps(ALL, told, queries=queries, folds=5, seed=seed), steps):
+        told.done.append(step)
+    return told.done
+
+
+def test_every_transform_and_every_kind_come_first_on_one_fold() -> None:
+    core = list_core(ALL)
+    steps = walk({})
+    assert [step.candidate for step in steps[: len(core)]] == core
+    assert {(step.deal, step.fold, step.sample) for step in steps[: len(core)]} == {(0, 0, None)}
+    assert {each.kind for each in core} == set(ALL)
+
+
+def test_a_kind_that_is_surely_far_behind_gets_no_more_folds() -> None:
+    steps = walk({"neural": 0.4})[len(list_core(ALL)) :]
+    assert "neural" not in {step.candidate.kind for step in steps}
+    assert {"linear", "lightgbm", "catboost", "xgboost"} <= {step.candidate.kind for step in steps}
+
+
+def test_the_survivors_get_all_folds_and_then_folds_that_are_dealt_anew() -> None:
+    steps = walk({"lightgbm": 0.52})
+    folds = {(step.deal, step.fold) for step in steps if step.candidate.name == "LightGBM"}
+    assert {(0, fold) for fold in range(5)} <= folds
+    assert {(1, fold) for fold in range(5)} <= folds
+
+
+def test_another_candidate_gets_more_folds_only_if_it_beats_its_kinds_best() -> None:
+    steps = walk({})  # all level: none beats anybody
+    others = {each.name for each in list_others(ALL)}
+    assert {step.fold for step in steps if step.candidate.name in others} == {0}
+
+
+def test_large_data_are_looked_at_in_a_sample_first_and_then_whole() -> None:
+    steps = walk({}, queries=5000)
+    core = list_core(ALL)
+    assert {step.sample for step in steps[: len(core)]} == {portfolio.LARGE}
+    assert (steps[len(core)].fold, steps[len(core)].sample) == (0, None)
+
+
+def test_the_same_seed_has_the_same_schedule_and_another_seed_draws_other_settings() -> None:
+    assert walk({}, seed=3) == walk({}, seed=3)
+    drawn = [
+        [s.candidate.settings for s in walk({}, seed=seed) if " 1." in s.candidate.name] for seed in (3, 4)
+    ]
+    assert drawn[0] != drawn[1]
+
+
+def test_a_candidate_that_failed_is_never_kept() -> None:
+    steps = walk({"catboost": float("-inf")})[len(list_core(ALL)) :]
+    assert "catboost" not in {step.candidate.kind for step in steps}
+
+
+def test_a_kind_without_its_library_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "find_spec", lambda name: None if name == "catboost" else object())
+    there, absent = find_kinds(None)
+    assert "catboost" not in there
+    assert absent == ["catboost"]
+    with pytest.raises(BadInput, match="none of catboost is installed"):
+        find_kinds(["catboost"])
+
+
+def test_kinds_that_are_not_known_are_refused_with_those_that_are() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'lightgbm'"):
+        find_kinds(["lightgmb"])
+    with pytest.raises(BadInput, match="kinds must list at least one of linear, lightgbm"):
+        find_kinds("linear")

@@ -72,3 +72,61 @@ def test_tune_takes_every_one_of_its_options(log: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert said.exit_code == 0, said.exception
     assert json.loads(said.stdout)["group"] == "session_id"
+
+
+# -- auto ----------------------------------------------------------------------------------------------
+
+
+def fit_auto(log: Path, out: Path, *more: str) -> Result:
+    return run("fit", log, "--ranker", "auto", "--set", "kinds=[linear]", "--out", out, *more)
+
+
+def test_fit_auto_tells_who_was_tried_and_leaves_one_bundle(log: Path, tmp_path: Path) -> None:
+    said = fit_auto(log, tmp_path / "run", "--steps", "4")
+    assert said.exit_code == 0, said.output
+    assert "ridge over quantile_normal" in said.stdout
+    assert "4 steps were asked for." in said.stdout
+    assert pg.load(tmp_path / "run" / "model").steps_ == 4
+    assert not (tmp_path / "run" / "tried").exists()  # what it had kept in case it was stopped
+
+
+def test_a_search_that_was_stopped_goes_on_with_the_same_command(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from placings.evaluation import auto
+
+    real, taken = auto.take_step, []
+
+    def take(step: auto.Step, *args: object) -> auto.Tried:
+        taken.append(step)
+        if len(taken) == 4:
+            raise KeyboardInterrupt
+        return real(step, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(auto, "take_step", take)
+    first = fit_auto(log, tmp_path / "run", "--steps", "6")
+    assert "it was stopped by hand" in first.stdout
+    assert pg.load(tmp_path / "run" / "model").steps_ == 3
+    again = fit_auto(log, tmp_path / "run", "--steps", "6")
+    assert "6 steps were asked for." in again.stdout
+    assert len(taken) == 4 + 3  # three were kept, the fourth is begun anew
+
+
+def test_what_auto_tried_is_in_the_json(log: Path, tmp_path: Path) -> None:
+    said = fit_auto(log, tmp_path / "run", "--steps", "3", "--json")
+    tried = json.loads(said.stdout)["search"]["tried"]
+    assert [each["name"] for each in tried] == [
+        "ridge over quantile_normal", "ridge over piecewise", "ridge over cdf",
+    ]  # fmt: skip
+
+
+def test_a_budget_is_refused_where_nothing_takes_one(log: Path, tmp_path: Path) -> None:
+    said = run("fit", log, "--ranker", "ridge", "--budget", "10m", "--out", tmp_path / "run")
+    assert said.exit_code != 0
+    assert not (tmp_path / "run").exists()
+    assert "budget" in str(said.exception)
+
+
+def test_a_budget_that_is_no_length_of_time_is_refused_before_the_data_are_read(tmp_path: Path) -> None:
+    said = fit_auto(tmp_path / "absent.parquet", tmp_path / "run", "--budget", "soon")
+    assert "budget must be a length of time" in str(said.exception)

@@ -25,6 +25,7 @@ MEASURES = (
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60_000_000  # microseconds
 DAY = 1440 * MINUTE
+KEPT_MINUTES = 1024  # minutes of a zone that are remembered: there are 400 zones, and a minute is soon over
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Clock(Feature):
         return times + shift[numbers].astype("timedelta64[us]") if len(times) else times
 
 
-@lru_cache(maxsize=8192)  # of a live list every row has the same minute, and most lists the same few zones
+@lru_cache(maxsize=KEPT_MINUTES)  # a live list's rows have one minute, and most lists the same few zones
 def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     """Microseconds that the zone's clock is ahead of UTC."""
     moment = EPOCH + timedelta(minutes=minute)
@@ -127,7 +128,7 @@ def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     return ahead // timedelta(microseconds=1)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=KEPT_MINUTES)
 def _tell_minute(name: str, other: str, minute: int, measures: tuple[str, ...]) -> tuple[float, ...] | None:
     """The measures in a minute on the clock of a zone, or of another one if nobody knows it."""
     shift = _find_offset(find_zone(name) or find_zone(other), minute)

@@ -50,10 +50,11 @@ def mix_bases(
 ) -> None:
     """Rows `[rows, features]` through a mixture of scales, steps and logarithms into `out`.
 
-    What is missing is `fill` `[features]`, and ±inf the largest float32. `marks` are, for each base, its kind, whether it has the knots of
-    the base before it, and whether its table has numbers on knots; `scales` `[bases, 4, features]` and `ends`
-    are those of a scale. The result of a base less `weights[0]`, times `weights[1]`, times its share
-    `weights[2]` is added up. A value that was just computed, as a search's own are, is not computed again.
+    What is missing is `fill` `[features]`, and ±inf the largest float32. `marks` are, for each base, its
+    kind, whether it has the knots of the base before it, and whether its table has numbers on knots; `scales`
+    `[bases, 4, features]` and `ends` are those of a scale. The result of a base less `weights[0]`, times
+    `weights[1]`, times its share `weights[2]` is added up. A value that was just computed, as a search's own
+    are, is not computed again.
     """
     kinds, again, on_knots = marks
     centers, inverses, shares = weights
@@ -63,9 +64,7 @@ def mix_bases(
         mixed = np.float32(0.0)
         for row in range(rows):
             value = x[row, feature]
-            if value != value:
-                value = fill[feature]
-            value = min(max(value, -LARGEST), LARGEST)
+            value = fill[feature] if value != value else min(max(value, -LARGEST), LARGEST)
             if value != before:
                 before = value
                 mixed = np.float32(0.0)

@@ -208,11 +208,11 @@ def _read_stack(stack: Any) -> list[Step]:
     for place, layer in enumerate(parts):
         name = type(layer).__name__
         if name == "RowNorm":
-            norm = layer
             follower = type(parts[place + 1]).__name__ if place + 1 < len(parts) else ""
-            if follower not in ("Linear", "MemberLinear"):
-                steps.append(_scale_by(*_read_norm(norm)))
-                norm = None
+            if place > 0 and follower in ("Linear", "MemberLinear"):
+                norm = layer
+            else:  # of raw rows the mean must go first: a year times its weight leaves float32 few digits
+                steps.append(_normalise(layer))
         elif name in ("Linear", "MemberLinear"):
             mean = stack.members > 1 and place + 1 == len(parts)
             steps.append(_read_linear(layer, norm, mean=mean))
@@ -231,9 +231,17 @@ def _read_norm(layer: Any) -> tuple[Floats, Floats]:
     return factor, _as_floats(layer.bias) - mean * factor
 
 
-def _scale_by(factor: Floats, shift: Floats) -> Step:
-    small, more = factor.astype(np.float32), shift.astype(np.float32)
-    return lambda x: x * small + more
+def _normalise(layer: Any) -> Step:
+    mean, factor = _as_floats(layer.running_mean), _read_norm(layer)[0]
+    less, times, more = (each.astype(np.float32) for each in (mean, factor, _as_floats(layer.bias)))
+
+    def apply(x: Floats32) -> Floats32:
+        found: Floats32 = x - less
+        found *= times
+        found += more
+        return found
+
+    return apply
 
 
 def _read_linear(layer: Any, norm: Any, *, mean: bool) -> Step:

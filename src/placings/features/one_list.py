@@ -141,6 +141,10 @@ class ListRows(Rows):
         found: Floats = self._block[:, start : start + len(columns)]
         return found
 
+    def shared(self, column: str) -> Any:
+        """The value that all rows have because the context says it; None if they have their own."""
+        return self._shared.get(column)
+
     def shared_time(self, column: str) -> Any:
         """The time that all rows have, as `times` gives it; None if they have their own."""
         return self.times(column)[0] if column in self._shared else None

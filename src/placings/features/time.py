@@ -22,7 +22,7 @@ MEASURES = (
     "part_of_day", "hour", "weekday", "day", "month", "year", "is_weekend",
     *(f"{each}_{wave}" for each in CYCLES for wave in ("sin", "cos")),
 )  # fmt: skip
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH, START = datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1)  # the same without a zone
 MINUTE = 60_000_000  # microseconds
 DAY = 1440 * MINUTE
 KEPT_MINUTES = 1024  # minutes of a zone that are remembered: there are 400 zones, and a minute is soon over
@@ -84,10 +84,9 @@ class Clock(Feature):
 
         None where rows have times of their own, or a zone is not ahead by whole minutes.
         """
-        time = rows.shared_time(self.time)
-        if time is None or np.isnat(time):
+        minute = _find_minute(rows, self.time)
+        if minute is None:
             return None
-        minute = int(time.astype(np.int64) // MINUTE)
         if self.zone_column is None:
             codes, names = np.zeros(rows.count, dtype=np.int64), [self.zone]
         else:
@@ -118,6 +117,15 @@ class Clock(Feature):
         shifts = [_find_offset(zones[code], minute) for code, minute in distinct]
         shift: Ints = np.array(shifts, dtype=np.int64)
         return times + shift[numbers].astype("timedelta64[us]") if len(times) else times
+
+
+def _find_minute(rows: ListRows, column: str) -> int | None:
+    """The minute since 1970 that all rows of a live list have; None if they have times of their own."""
+    told = rows.shared(column)
+    if type(told) is datetime and told.tzinfo is None:  # as `rerank` has made it
+        return (told - START) // timedelta(minutes=1)
+    time = rows.shared_time(column)
+    return None if time is None or np.isnat(time) else int(time.astype(np.int64) // MINUTE)
 
 
 @lru_cache(maxsize=KEPT_MINUTES)  # a live list's rows have one minute, and most lists the same few zones

@@ -301,11 +301,18 @@ def _find_activation(name: str) -> Step:
     known: dict[str, Step] = {
         "ReLU": lambda x: np.maximum(x, 0.0, out=x),
         "Tanh": lambda x: np.tanh(x, out=x),
-        "Sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+        "Sigmoid": _squash,
     }
     if name not in known:
         raise UnknownPart
     return known[name]
+
+
+def _squash(x: Floats32) -> Floats32:
+    """`1 / (1 + exp(−x))`; where exp overflows it is 0, as it should be."""
+    found: Floats32 = np.exp(-x)
+    found += 1.0
+    return np.reciprocal(found, out=found)
 
 
 def _as_floats(tensor: Any) -> Floats:

@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -210,25 +210,28 @@ def _guarded(live: LiveService, handler: Handler, path: str, *, plain: bool) -> 
                 response.headers["Retry-After"] = str(max(1, round(refused.wait)))
             if refused.status in (408, 413):
                 response.headers["Connection"] = "close"  # what is left of the body is not read
-        _note(live, http, path, response.status_code, monotonic() - start)
+        live.monitor.count_request(path, response.status_code)
+        if live.settings.access_log:  # its line is written once the reply is on its way
+            search_id, seconds = getattr(http.state, "search_id", None), monotonic() - start
+            asyncio.get_running_loop().call_soon(
+                _write_line, path, response.status_code, seconds, search_id, time()
+            )
         return allow_origin(http, response, live.settings.origins)
 
     return handle
 
 
-def _note(live: LiveService, http: HttpRequest, path: str, status: int, seconds: float) -> None:
-    """Count a request and write its line: which list, how long; never what was typed."""
-    live.monitor.count_request(path, status)
-    if live.settings.access_log:
-        told = {"path": path, "status": status, "ms": round(1000 * seconds, 2)}
-        search_id = getattr(http.state, "search_id", None)
-        if search_id is not None:
-            told["search_id"] = search_id
-        if ACCESS.isEnabledFor(logging.INFO):  # without the search for the line of code that a record names
-            given = {"told": told}
-            ACCESS.handle(
-                ACCESS.makeRecord(ACCESS.name, logging.INFO, "", 0, "request", (), None, extra=given)
-            )
+def _write_line(path: str, status: int, seconds: float, search_id: str | None, at: float) -> None:
+    """The line of a request in the log: which list, how long; never what was typed."""
+    if not ACCESS.isEnabledFor(logging.INFO):
+        return
+    told: dict[str, Any] = {"path": path, "status": status, "ms": round(1000 * seconds, 2)}
+    if search_id is not None:
+        told["search_id"] = search_id
+    # without the search for the line of code that a record names
+    record = ACCESS.makeRecord(ACCESS.name, logging.INFO, "", 0, "request", (), None, extra={"told": told})
+    record.created = at
+    ACCESS.handle(record)
 
 
 def explain_error(error: Exception) -> Refused:

@@ -506,9 +506,13 @@ class LiveService:
         if name is None:
             return request
         counts, ids = self.models.clicks[name], [str(item.get("item_id")) for item in request.items]
-        told: list[dict[str, float]] = [
-            {PAST: float(counts.look_up(each, person.session))} if counts.is_of_items else {} for each in ids
-        ]
+        items: list[Mapping[str, Any]] = list(request.items)
+        if counts.is_of_items:  # what an item says itself goes before what is known of it
+            session = person.session
+            items = [
+                {PAST: float(counts.look_up(each, session)), **item}
+                for each, item in zip(ids, items, strict=True)
+            ]
         own = counts.look_up_own(
             person.user,
             ids,
@@ -517,8 +521,7 @@ class LiveService:
             no_history=request.context.get(OPT_OUT),
         )
         if own is not None:
-            told = [{**known, OWN: count} for known, count in zip(told, own.tolist(), strict=True)]
-        items = [{**known, **item} for known, item in zip(told, request.items, strict=True)]
+            items = [{OWN: count, **item} for count, item in zip(own.tolist(), items, strict=True)]
         return Request(request.context, items)
 
     async def _ask_models(self, arm: Arm, request: Request, brought: bool) -> tuple[dict[str, Answer], str]:

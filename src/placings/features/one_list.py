@@ -85,7 +85,7 @@ class ListRows(Rows):
         self._block: Floats | None = self._read_block(block) if len(block) >= WIDE else None
         self._places = {} if self._block is None else {column: at for at, column in enumerate(block)}
         self._whole: set[str] = set()  # columns that every item has
-        plain = all([type(item) is dict for item in items])  # of another mapping a look may change it
+        plain = set(map(type, items)) == {dict}  # of another mapping a look may change it
         for column in columns:
             if column in self._places:
                 continue

@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,12 +34,12 @@ from placings.serve.live import (
     TooOften,
     Unknown,
 )
+from placings.serve.logs import RequestLines
 from placings.serve.openapi import describe_api
 from placings.serve.pelias import KeptFeatures, read_query, write_errors, write_places
 from placings.serve.pelias_proxy import PATHS, PLAIN, PREFIX, PeliasProxy, ProxyFailed
 
 LOG = logging.getLogger("placings.serve")
-ACCESS = logging.getLogger("placings.access")
 LONGEST_ID = 200
 MOST_BODY = 1 << 20
 BODY_SECONDS = 10.0  # for the whole of a body
@@ -69,7 +69,7 @@ def make_app(live: LiveService, token: str | None = None) -> Starlette:
     direct: dict[tuple[str, str], Handler] = {}
 
     def route(path: str, handler: Handler, *methods: str, plain: bool = False) -> Route:
-        guarded = _guarded(live, handler, path, plain=plain)
+        guarded = _guarded(live, handler, path, pages.lines, plain=plain)
         direct.update({(method, path): guarded for method in methods})
         return Route(path, guarded, methods=[*methods, "OPTIONS"])
 
@@ -115,6 +115,7 @@ class Pages:
 
     def __init__(self, live: LiveService, token: str | None) -> None:
         self._live, self._token = live, token
+        self.lines = RequestLines() if live.settings.access_log else None
         self._features = KeptFeatures()
         settings = live.settings
         self._proxy = (
@@ -124,9 +125,11 @@ class Pages:
         )
 
     async def close(self) -> None:
-        """Close the connections to a server behind us."""
+        """Close the connections to a server behind us, and write the last lines of the log."""
         if self._proxy is not None:
             await self._proxy.close()
+        if self.lines is not None:
+            await self.lines.close()
 
     async def rerank(self, http: HttpRequest) -> Response:
         """Order the items of a body."""
@@ -189,7 +192,9 @@ class Pages:
         return reply_json(describe_api())
 
 
-def _guarded(live: LiveService, handler: Handler, path: str, *, plain: bool) -> Handler:
+def _guarded(
+    live: LiveService, handler: Handler, path: str, lines: RequestLines | None, *, plain: bool
+) -> Handler:
     """A handler whose errors are a status and one sentence: in Pelias' shape, or plain."""
 
     async def handle(http: HttpRequest) -> Response:
@@ -211,27 +216,12 @@ def _guarded(live: LiveService, handler: Handler, path: str, *, plain: bool) -> 
             if refused.status in (408, 413):
                 response.headers["Connection"] = "close"  # what is left of the body is not read
         live.monitor.count_request(path, response.status_code)
-        if live.settings.access_log:  # its line is written once the reply is on its way
-            search_id, seconds = getattr(http.state, "search_id", None), monotonic() - start
-            asyncio.get_running_loop().call_soon(
-                _write_line, path, response.status_code, seconds, search_id, time()
-            )
+        if lines is not None:
+            search_id = getattr(http.state, "search_id", None)
+            lines.note(path, response.status_code, monotonic() - start, search_id)
         return allow_origin(http, response, live.settings.origins)
 
     return handle
-
-
-def _write_line(path: str, status: int, seconds: float, search_id: str | None, at: float) -> None:
-    """The line of a request in the log: which list, how long; never what was typed."""
-    if not ACCESS.isEnabledFor(logging.INFO):
-        return
-    told: dict[str, Any] = {"path": path, "status": status, "ms": round(1000 * seconds, 2)}
-    if search_id is not None:
-        told["search_id"] = search_id
-    # without the search for the line of code that a record names
-    record = ACCESS.makeRecord(ACCESS.name, logging.INFO, "", 0, "request", (), None, extra={"told": told})
-    record.created = at
-    ACCESS.handle(record)
 
 
 def explain_error(error: Exception) -> Refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from small_service import serve_here, talk
 
 from placings.rerank import Request
 from placings.serve import live as live_module
+from placings.serve import logs
 from placings.serve.event_store import EventStore
 from placings.serve.live import Caller
 
@@ -76,7 +78,6 @@ def test_the_line_of_a_request_has_the_time_of_its_end(
         async def say(client: Any) -> tuple[int, float, str]:
             reply = await client.post("/v1/rerank", json={"items": [{"item_id": "a"}, {"item_id": "b"}]})
             at_once, now = len(caplog.records), live_module.time()
-            await asyncio.sleep(0.05)
             return at_once, now, json.loads(reply.content)["search_id"]
 
         at_once, now, search_id = talk(live, say)
@@ -84,6 +85,42 @@ def test_the_line_of_a_request_has_the_time_of_its_end(
     assert at_once == 0
     assert record.created <= now
     assert record.told["search_id"] == search_id  # type: ignore[attr-defined]
+
+
+def test_lines_that_nobody_can_write_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "placings.access")
+    monkeypatch.setattr(logs, "MOST_LINES", 3)
+    monkeypatch.setattr(logs, "EVERY", 0.01)
+    stuck, free = threading.Event(), threading.Event()
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            stuck.set()
+            assert free.wait(30)
+
+    slow = Slow()
+    logs.ACCESS.addHandler(slow)
+
+    async def go() -> None:
+        lines = logs.RequestLines()
+        lines.note("/first", 200, 0.1, None)
+        while not stuck.is_set():
+            await asyncio.sleep(0.01)
+        for number in range(5):
+            lines.note(f"/{number}", 200, 0.1, None)
+            await asyncio.sleep(0.02)  # the loop turns although the log is stuck
+        free.set()
+        await lines.close()
+
+    try:
+        asyncio.run(go())
+    finally:
+        logs.ACCESS.removeHandler(slow)
+    told = [getattr(each, "told", {}).get("path") for each in caplog.records]
+    assert told == ["/first", "/0", "/1", "/2", None]
+    assert caplog.records[-1].getMessage() == "2 lines of requests were dropped"
 
 
 def test_an_items_own_past_clicks_go_before_those_that_are_counted(tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from placings.logs import OwnClicks
 from placings.rerank import Hit
-from placings.serve import click_counts
+from placings.serve import click_counts, worker
 from placings.serve.click_counts import ClickCounts
 from placings.serve.event_store import Event, EventStore, ShownList
 from placings.serve.feedback import DIGEST, Judge, read_deed
@@ -153,3 +155,27 @@ def test_a_number_of_texts_that_is_none_is_refused() -> None:
     done = say_kept(PLACINGS_KEPT_TEXTS="many")
     assert done.returncode != 0
     assert "PLACINGS_KEPT_TEXTS must be a whole number, 1 or more. Got 'many'." in done.stderr
+
+
+# -- free memory -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc_trim")
+def test_free_memory_is_returned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    library = SimpleNamespace(malloc_trim=calls.append)
+    monkeypatch.setattr(worker.ctypes, "CDLL", lambda name: library)
+
+    async def go() -> None:
+        task = asyncio.create_task(worker._give_back_memory(0.01))
+        while len(calls) < 3:
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+    assert set(calls) == {0}
+
+
+def test_a_c_library_that_returns_nothing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.ctypes, "CDLL", lambda name: SimpleNamespace())
+    asyncio.run(asyncio.wait_for(worker._give_back_memory(3600.0), 30))  # it ends at once

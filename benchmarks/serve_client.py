@@ -7,7 +7,8 @@ from the moment at which a request was *due*, so a service that stalls pays for 
 request in ten is feedback on a list that was served. Prints the row of `serve_load.py`, which uses this to
 compare services: requests that were sent, good ones, the engine's order instead of the model's, turned away,
 errors; milliseconds of good searches (p50, p95, p99, max); p99 of all requests where one that was not good
-took for ever; p99 of feedback; and p99 of how late this generator sent.
+took for ever; p99 of feedback; p99 of how late this generator sent; and, where `serve_load.py` started the
+service, milliseconds of CPU for each request.
 
 Without --index ten short texts are asked again and again, which a cache may answer.
 
@@ -316,6 +317,7 @@ class Run:
     retry_after: int = 0
     in_flight: int = 0
     drained: float = 0.0
+    cpu_ms: float = math.nan  # of the service's processes for each request, where they are known
 
 
 def find_rank(values: Sequence[float], share: float) -> float:
@@ -416,7 +418,7 @@ def run_loop(work: Any) -> Any:
 
 HEAD = (
     f"{'':9}{'rate':>5}{'run':>5}{'sent':>7}{'good':>7}{'fallb.':>7}{'shed':>6}{'error':>6}"
-    f"{'p50':>8}{'p95':>8}{'p99':>8}{'max':>8}{'all p99':>9}{'clicks':>8}{'late':>7}"
+    f"{'p50':>8}{'p95':>8}{'p99':>8}{'max':>8}{'all p99':>9}{'clicks':>8}{'late':>7}{'cpu':>7}"
 )
 
 
@@ -426,6 +428,7 @@ def write_row(run: Run) -> str:
     return (
         f"{run.target:9}{run.rate:5.0f}{run.run or 'long':>5}{run.sent:7,}{run.good:7,}{run.fallbacks:7,}"
         f"{run.shed:6,}{run.errors:6,}{times}{run.judged:9.1f}{run.feedback_p99:8.1f}{run.late_p99:7.1f}"
+        f"{'' if math.isnan(run.cpu_ms) else format(run.cpu_ms, '7.2f')}"
     )
 
 

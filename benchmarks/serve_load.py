@@ -194,6 +194,30 @@ def answer_at_once(body: bytes) -> None:
 Keep = Callable[[Run], None]
 
 
+def list_processes(parent: int) -> list[int]:
+    """The processes that a process started, by Linux's /proc."""
+    told = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(number) for number in told.read_text().split()] if told.exists() else []
+
+
+def read_cpu(process: int) -> float:
+    """Seconds of CPU of a process and those that it started so far, by Linux's /proc; NaN elsewhere."""
+    with suppress(OSError):
+        told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        own = (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")  # in the program, and for it
+        return own + sum(map(read_cpu, list_processes(process)))
+    return math.nan
+
+
+def drive_measured(target: Target, asks: Sequence[Ask], rate: float, number: int) -> Run:
+    """A run, with what the service's processes spent on it."""
+    process = target.process.pid if isinstance(target, Service) else -1
+    before = read_cpu(process)
+    run: Run = run_loop(drive(target, asks, rate, number))
+    run.cpu_ms = 1000 * (read_cpu(process) - before) / run.sent
+    return run
+
+
 def try_rate(
     rate: float, targets: Sequence[Target], texts: Sequence[str], chosen: argparse.Namespace, keep: Keep
 ) -> set[str]:
@@ -207,7 +231,7 @@ def try_rate(
             floor = target.name == FLOOR
             if floor and number > 1:
                 continue
-            run = run_loop(drive(target, asks[: count // 2] if floor else asks, rate, number))
+            run = drive_measured(target, asks[: count // 2] if floor else asks, rate, number)
             keep(run)
             held[target.name] += run.judged < chosen.goal_ms
     return {name for name, times in held.items() if 2 * times > chosen.runs}
@@ -250,7 +274,7 @@ def overload(
     for _ in range(chosen.doublings):
         rate *= 2
         count = max(round(rate * chosen.seconds), chosen.least)
-        run = run_loop(drive(target, make_schedule(rate, count, texts, seed=chosen.seed), rate, 1))
+        run = drive_measured(target, make_schedule(rate, count, texts, seed=chosen.seed), rate, 1)
         keep(run)
         after = run_loop(ask_once(target))
         print(
@@ -301,7 +325,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
         if missing > 0:
             print(f"\nafter that, at the highest rate\n{HEAD}")
             asks = make_schedule(rate, missing, texts, chosen.seed)
-            keep(run_loop(drive(targets[0], asks, rate, 0)))
+            keep(drive_measured(targets[0], asks, rate, 0))
     return {
         "workers": chosen.workers, "peer_features": chosen.peer_features, "highest": highest,
         "cold": {name: asdict(cold) for name, cold in colds.items()}, "runs": [asdict(run) for run in runs],
@@ -355,12 +379,6 @@ def print_summary(found: dict[str, Any], chosen: argparse.Namespace) -> None:
 
 
 # -- memory over time ------------------------------------------------------------------------------
-
-
-def list_processes(parent: int) -> list[int]:
-    """The processes that a supervisor started, by Linux's /proc."""
-    told = Path(f"/proc/{parent}/task/{parent}/children")
-    return [int(number) for number in told.read_text().split()] if told.exists() else []
 
 
 def read_memory(process: int) -> float:
@@ -431,7 +449,9 @@ def soak(chosen: argparse.Namespace) -> dict[str, Any]:
             count = round(chosen.rate * 60 * chosen.soak)
             print(f"{count:,} requests, {chosen.rate:g}/s for {chosen.soak:g} minutes", flush=True)
             asks = make_schedule(chosen.rate, count, texts, chosen.seed)
+            before = read_cpu(target.process.pid)
             run, samples = run_loop(drive_and_watch(target, asks, chosen))
+            run.cpu_ms = 1000 * (read_cpu(target.process.pid) - before) / run.sent
             same = list_processes(target.process.pid) == workers
         stored = sum(path.stat().st_size for path in (Path(folder) / "data").rglob("*") if path.is_file())
     print(f"{HEAD}\n{write_row(run)}")

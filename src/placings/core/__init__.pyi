@@ -50,6 +50,7 @@ from .escaping import escape_line as escape_line
 from .escaping import escape_text as escape_text
 from .escaping import join_lines as join_lines
 from .folding import KEPT as KEPT
+from .folding import KEPT_TEXTS as KEPT_TEXTS
 from .folding import drop_brackets as drop_brackets
 from .folding import fold_letters as fold_letters
 from .folding import fold_text as fold_text

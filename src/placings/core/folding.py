@@ -6,11 +6,24 @@ whether a query is a name as it is written.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache, update_wrapper
 from typing import Any, TypeVar
+
+from placings.core.errors import BadInput
+
+KEPT_TEXTS = "PLACINGS_KEPT_TEXTS"  # of the environment; a process that runs for weeks is told to keep fewer
+
+
+def _find_kept() -> int:
+    chosen = os.environ.get(KEPT_TEXTS, "").strip()
+    if chosen and not (chosen.isdecimal() and int(chosen) >= 1):
+        raise BadInput(f"{KEPT_TEXTS} must be a whole number, 1 or more. Got {chosen!r}.")
+    return int(chosen) if chosen else 2**17
+
 
 LETTERS = {
     "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t",
@@ -26,7 +39,7 @@ WORDS = frozenset(ABBREVIATIONS)
 STREET = re.compile(r"str\.", re.IGNORECASE)
 SHORT = re.compile(rf"(?<!\S)(?:{'|'.join(ABBREVIATIONS)})(?!\S)|(?<=\S\S\S)str(?!\S)")
 BRACKETS = re.compile(r"\([^()]*\)?")
-KEPT = 2**17  # folded texts that are remembered
+KEPT = _find_kept()  # folded texts that are remembered, some 400 bytes each
 SHORT_TEXT, LONG_TEXT = 128, 1024  # letters: texts up to the first are remembered as many as KEPT,
 KEPT_LONG = 512  # of those up to the second only so many, and longer ones not at all: memory is bounded
 

@@ -135,7 +135,7 @@ def _match_core(asked: tuple[str, ...], name: str, field: str) -> float:
     named = give_spellings(name, bare=True)
     if not asked or not named:
         return np.nan
-    beside = frozenset(_spell_words(field).split()) if field else frozenset()
+    beside = _list_beside(field) if field else frozenset()
     if not beside:
         return float(asked[0] in named or (len(asked) > 1 and not set(asked).isdisjoint(named)))
     if not any(word not in beside for word in asked[0].split()):
@@ -160,6 +160,12 @@ def _spell_query(query: str) -> tuple[tuple[str, ...], ...]:
     """The first words of a query, each in all its spellings, with a blank before each."""
     words = fold_text(query).split()[: find_limit("words")]
     return tuple((f" {word}", *(f" {each}" for each in give_spellings(word)[1:])) for word in words)
+
+
+@remember_short(KEPT)
+def _list_beside(field: str) -> frozenset[str]:
+    """The words of a field, in all spellings."""
+    return frozenset(_spell_words(field).split())
 
 
 @remember_short(KEPT)

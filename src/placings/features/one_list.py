@@ -84,9 +84,18 @@ class ListRows(Rows):
         self._shared: dict[str, Any] = {}
         self._block: Floats | None = self._read_block(block) if len(block) >= WIDE else None
         self._places = {} if self._block is None else {column: at for at, column in enumerate(block)}
+        self._whole: set[str] = set()  # columns that every item has
+        plain = set(map(type, items)) == {dict}  # of another mapping a look may change it
         for column in columns:
             if column in self._places:
                 continue
+            if plain and column in items[0]:
+                try:
+                    self._columns[column] = [item[column] for item in items]
+                    self._whole.add(column)
+                    continue
+                except KeyError:
+                    pass
             if any(column in item for item in items):
                 other = context.get(column)
                 self._columns[column] = [item.get(column, other) for item in items]
@@ -110,7 +119,7 @@ class ListRows(Rows):
         counts = {}
         for column in self._asked:
             # which list a row stands in, search_id, need not be told: a request is one list
-            if column in self._places or column in self._context or column == LIST:
+            if column in self._places or column in self._context or column == LIST or column in self._whole:
                 continue
             if lacking := self.count - sum([column in item for item in self._items]):
                 counts[column] = lacking
@@ -140,6 +149,10 @@ class ListRows(Rows):
         start = self._places[columns[0]]
         found: Floats = self._block[:, start : start + len(columns)]
         return found
+
+    def shared(self, column: str) -> Any:
+        """The value that all rows have because the context says it; None if they have their own."""
+        return self._shared.get(column)
 
     def shared_time(self, column: str) -> Any:
         """The time that all rows have, as `times` gives it; None if they have their own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,9 @@ def _overlap(query: str) -> Compare:
 
 def _words_begun(query: str) -> Compare:
     words = [f" {word}" for word in query.split()[: find_limit("words")]]
+    if len(words) == 1:  # most queries of people who are still typing
+        only = words[0]
+        return lambda text: float(only in f" {text}")
 
     def compare(text: str) -> float:
         padded = f" {text}"
@@ -179,12 +183,18 @@ class _SpelledPairs:
     inverse: Ints  # the pair of each row `[rows]`
     single: bool  # whether every pair is known, and in one spelling
 
+    @cached_property
+    def query(self) -> str | None:
+        """The one spelling of the one query that all pairs have, as in a live list; None if they differ."""
+        asked = self.asked
+        return asked[0] if asked and asked.count(asked[0]) == len(asked) else None
+
 
 def _compare_pairs(measure: str, pairs: _SpelledPairs) -> list[float]:
     """One number for each spelled pair; what follows from the query alone is found once for a run of it."""
     make = PLAIN[measure] if measure in PLAIN else FUZZY[measure]
-    if pairs.asked and pairs.asked.count(pairs.asked[0]) == len(pairs.asked):  # a live list has one query
-        return list(map(make(pairs.asked[0]), pairs.there))
+    if pairs.query is not None:
+        return list(map(make(pairs.query), pairs.there))
     scores = []
     before: str | None = None
     for one, other in zip(pairs.asked, pairs.there, strict=True):

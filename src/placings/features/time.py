@@ -22,9 +22,10 @@ MEASURES = (
     "part_of_day", "hour", "weekday", "day", "month", "year", "is_weekend",
     *(f"{each}_{wave}" for each in CYCLES for wave in ("sin", "cos")),
 )  # fmt: skip
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH, START = datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1)  # the same without a zone
 MINUTE = 60_000_000  # microseconds
 DAY = 1440 * MINUTE
+KEPT_MINUTES = 1024  # minutes of a zone that are remembered: there are 400 zones, and a minute is soon over
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,9 @@ class Clock(Feature):
 
         None where rows have times of their own, or a zone is not ahead by whole minutes.
         """
-        time = rows.shared_time(self.time)
-        if time is None or np.isnat(time):
+        minute = _find_minute(rows, self.time)
+        if minute is None:
             return None
-        minute = int(time.astype(np.int64) // MINUTE)
         if self.zone_column is None:
             codes, names = np.zeros(rows.count, dtype=np.int64), [self.zone]
         else:
@@ -119,7 +119,16 @@ class Clock(Feature):
         return times + shift[numbers].astype("timedelta64[us]") if len(times) else times
 
 
-@lru_cache(maxsize=8192)  # of a live list every row has the same minute, and most lists the same few zones
+def _find_minute(rows: ListRows, column: str) -> int | None:
+    """The minute since 1970 that all rows of a live list have; None if they have times of their own."""
+    told = rows.shared(column)
+    if type(told) is datetime and told.tzinfo is None:  # as `rerank` has made it
+        return (told - START) // timedelta(minutes=1)
+    time = rows.shared_time(column)
+    return None if time is None or np.isnat(time) else int(time.astype(np.int64) // MINUTE)
+
+
+@lru_cache(maxsize=KEPT_MINUTES)  # a live list's rows have one minute, and most lists the same few zones
 def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     """Microseconds that the zone's clock is ahead of UTC."""
     moment = EPOCH + timedelta(minutes=minute)
@@ -127,7 +136,7 @@ def _find_offset(zone: ZoneInfo | None, minute: int) -> int:
     return ahead // timedelta(microseconds=1)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=KEPT_MINUTES)
 def _tell_minute(name: str, other: str, minute: int, measures: tuple[str, ...]) -> tuple[float, ...] | None:
     """The measures in a minute on the clock of a zone, or of another one if nobody knows it."""
     shift = _find_offset(find_zone(name) or find_zone(other), minute)

@@ -454,7 +454,8 @@ def score_ridges(train: RankingData, lists: RankingData, Cs: Sequence[float]) ->
     matrix, along = design.scatter(weighed.offsets, weight, target)
     held = Design(lists.X, design.fill, design.inverse)
     penalty = np.eye(len(along))
-    return np.stack([held.scores(np.linalg.solve(C * matrix + penalty, C * along)) for C in Cs])
+    weights = [np.asarray(np.linalg.solve(C * matrix + penalty, C * along), dtype=np.float64) for C in Cs]
+    return np.stack([held.scores(w) for w in weights])
 
 
 def _center(values: Floats, offsets: Ints, weight: Floats) -> Floats:

@@ -31,12 +31,13 @@ def look_up_steps(
 
 
 SCALE, STEPS, LOGARITHM = 0, 1, 2  # kinds of a mixture's bases
+LARGEST = np.finfo(np.float32).max
 
 
 @compiled
 def mix_bases(
     x: Floats32,
-    logs: Floats32,
+    fill: Floats32,
     marks: Ints,
     scales: Floats32,
     ends: Floats32,
@@ -47,12 +48,13 @@ def mix_bases(
     table_starts: Ints,
     out: Floats32,
 ) -> None:
-    """Rows `[rows, features]`, none missing, through a mixture of scales, steps and logarithms into `out`.
+    """Rows `[rows, features]` through a mixture of scales, steps and logarithms into `out`.
 
-    `logs` are the logarithms of the rows. `marks` are, for each base, its kind, whether it has the knots of
-    the base before it, and whether its table has numbers on knots; `scales` `[bases, 4, features]` and `ends`
-    are those of a scale. The result of a base less `weights[0]`, times `weights[1]`, times its share
-    `weights[2]` is added up. A value that was just computed, as a search's own are, is not computed again.
+    What is missing is `fill` `[features]`, and ±inf the largest float32. `marks` are, for each base, its
+    kind, whether it has the knots of the base before it, and whether its table has numbers on knots; `scales`
+    `[bases, 4, features]` and `ends` are those of a scale. The result of a base less `weights[0]`, times
+    `weights[1]`, times its share `weights[2]` is added up. A value that was just computed, as a search's own
+    are, is not computed again.
     """
     kinds, again, on_knots = marks
     centers, inverses, shares = weights
@@ -62,6 +64,7 @@ def mix_bases(
         mixed = np.float32(0.0)
         for row in range(rows):
             value = x[row, feature]
+            value = fill[feature] if value != value else min(max(value, -LARGEST), LARGEST)
             if value != before:
                 before = value
                 mixed = np.float32(0.0)
@@ -72,7 +75,7 @@ def mix_bases(
                         found = (found - scales[base, 2, feature]) / scales[base, 3, feature]
                         found = np.float32(min(max(found, ends[base, 0]), ends[base, 1]))
                     elif kinds[base] == LOGARITHM:
-                        found = logs[row, feature]
+                        found = np.float32(np.copysign(np.log1p(abs(value)), value))
                     else:
                         start, high = knot_starts[base, feature], knot_starts[base, feature + 1]
                         if not again[base]:

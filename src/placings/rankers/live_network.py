@@ -1,9 +1,9 @@
-"""A feed-forward network for one list: torch's own operations, one after the other, and nothing around them.
+"""A feed-forward network for one list: a few products of small matrices, and nothing around them.
 
-Modules look up attributes, hooks and gradients; for forty rows that takes longer than the arithmetic. What a
-weight alone decides (a mixture's shares, members' weights side by side) is worked out once. The operations
-are those of the modules, or a compiled loop that does the same in the same order, so the scores are theirs to
-the bit.
+Modules look up attributes, hooks and gradients, and each operation of torch lets go of Python's lock; for
+forty rows that takes longer than the arithmetic. What a weight alone decides is worked out once: a mixture's
+shares, members' weights side by side, a norm as part of the linear layer behind it, the mean of members as
+part of their last one. The scores are the modules' but for the rounding of float32.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from placings.core import HAVE_NUMBA, Floats, Floats32, Ints
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
+Step: TypeAlias = Callable[[Floats32], Floats32]  # may change what it is given: that is the network's own
+
+
+LINEAR = ("Linear", "MemberLinear", "SharedLinear")
 
 
 class UnknownPart(Exception):
@@ -31,35 +34,46 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
         raise UnknownPart
     with torch.no_grad():
         prepare = _read_entrance(network.transform)
-        steps = [prepare, *_read_stack(network.layers)]
+        steps = _read_stack(network.layers)
 
     def score(rows: Floats32) -> Floats:
-        with torch.inference_mode():
-            x = torch.from_numpy(rows)
+        with np.errstate(all="ignore"):  # a sum that float32 has no room for is told by its result
+            x = prepare(rows)
             for step in steps:
                 x = step(x)
-            found: Floats = x[:, 0].double().numpy()
-        return found
+        return x[:, 0].astype(np.float64)
 
     return score
 
 
-def _read_entrance(layer: Any) -> Function:
+def _read_entrance(layer: Any) -> Step:
     """A transform's columns, and beside them pieces, if there are any."""
     if type(layer).__name__ != "Beside":
-        return _fuse_prepared(layer) or _read_prepared(layer)
-    inner, owner, scale = layer.inner, _copy(layer.pieces.owner), _read_scale(layer.pieces.scale)
-    prepare, fill = _fuse_prepared(inner) or _read_prepared(inner), _copy(inner.fill)
+        return _fuse_prepared(layer) or _through_torch(_read_prepared(layer))
+    inner = _read_entrance(layer.inner)
+    owner, scale, fill = _copy(layer.pieces.owner), _read_scale(layer.pieces.scale), _copy(layer.inner.fill)
     largest = float(torch.finfo(torch.float32).max)
 
-    def read(x: Tensor) -> Tensor:
+    def cut(x: Tensor) -> Tensor:
         filled = torch.where(x.isnan(), fill, x).clamp_(-largest, largest)
-        return torch.cat([prepare(x), scale(filled.index_select(1, owner))], dim=1)
+        return scale(filled.index_select(1, owner))
 
-    return read
+    pieces = _through_torch(cut)
+    return lambda rows: np.concatenate([inner(rows), pieces(rows)], axis=1)
 
 
-def _fuse_prepared(layer: Any) -> Function | None:
+def _through_torch(function: Function) -> Step:
+    """What is only known as operations of torch, as a step between arrays."""
+
+    def prepare(rows: Floats32) -> Floats32:
+        with torch.inference_mode():
+            found: Floats32 = function(torch.from_numpy(rows)).numpy()
+        return found
+
+    return prepare
+
+
+def _fuse_prepared(layer: Any) -> Step | None:
     """A mixture of scales, logarithms and steps as one compiled loop; None if it is something else."""
     mixture: Any = getattr(layer, "function", None)
     if type(layer).__name__ != "Prepared" or type(mixture).__name__ != "MixtureLayer":
@@ -76,7 +90,7 @@ def _fuse_prepared(layer: Any) -> Function | None:
         if kind is None or (kind == STEPS and inner.unrolled):
             return None
         bases.append((kind, inner, standard))
-    missing = _copy(layer.fill)
+    missing = _copy(layer.fill).numpy()
     count, width = len(bases), len(missing)
     scales = np.zeros((count, 4, width), dtype=np.float32)
     ends = np.zeros((count, 2), dtype=np.float32)
@@ -102,19 +116,13 @@ def _fuse_prepared(layer: Any) -> Function | None:
             places[at] = tables.add(table, 2 * counts + 1 if inner.on_knots else counts + 1)
             last = own, at
     shares = np.ascontiguousarray(_copy(mixture.weights().t()).numpy())
-    largest = float(torch.finfo(torch.float32).max)
     marks = np.stack([np.array([kind for kind, _, _ in bases]), again, on_knots])
     weights = np.stack([centers, inverses, shares])
     told = (marks, scales, ends, weights, knots.join(), starts, tables.join(), places)
 
-    logged = any(kind == LOGARITHM for kind, _, _ in bases)
-
-    def prepare(x: Tensor) -> Tensor:
-        filled = torch.where(x.isnan(), missing, x).clamp_(-largest, largest)
-        # torch's logarithm: the last digit of another's may differ
-        logs = filled.abs().log1p_().mul_(torch.sign(filled)) if logged else filled
-        out = torch.empty_like(x)
-        mix_bases(filled.numpy(), logs.numpy(), *told, out.numpy())
+    def prepare(rows: Floats32) -> Floats32:
+        out = np.empty_like(rows)
+        mix_bases(rows, missing, *told, out)
         return out
 
     return prepare
@@ -217,77 +225,142 @@ def _read_steps(layer: Any) -> Function:
     return look_up
 
 
-def _read_stack(stack: Any) -> list[Function]:
-    steps: list[Function] = []
-    before: list[Function] = []
-    line: Function | None = None
-    for place, layer in enumerate(stack.layers):
-        if place == stack.entry and stack.skip is not None:
-            line, before, steps = _read_skip(stack.skip), steps, []
+def _read_stack(stack: Any) -> list[Step]:
+    """The layers as products and functions of arrays; norms and the mean of members are in the products."""
+    parts = [layer for layer in stack.layers if type(layer).__name__ != "RowDropout"]
+    entry = stack.layers[stack.entry] if stack.skip is not None else None
+    steps: list[Step] = []
+    before: list[Step] = []  # the steps in front of a line beside the layers
+    norm: Any = None
+    for place, layer in enumerate(parts):
+        if layer is entry:
+            before, steps = steps, []
         name = type(layer).__name__
         if name == "RowNorm":
-            steps.append(_read_norm(layer))
-        elif name == "Linear":
-            steps.append(_read_linear(layer))
-        elif name in ("MemberLinear", "SharedLinear"):
-            steps.append(_read_members(layer))
-        elif name != "RowDropout":
+            follower = type(parts[place + 1]).__name__ if place + 1 < len(parts) else ""
+            if place > 0 and follower in LINEAR:
+                norm = layer
+            else:  # of raw rows the mean must go first: a year times its weight leaves float32 few digits
+                steps.append(_normalise(layer))
+        elif name in LINEAR:
+            mean = stack.members > 1 and place + 1 == len(parts)
+            steps.append(_read_linear(layer, norm, mean=mean))
+            norm = None
+        else:
             steps.append(_find_activation(name))
-    if line is not None:
-        steps = [*before, _add_line(steps, line)]
-    if stack.members > 1:
-        mean = torch.full((stack.members, 1), 1.0 / stack.members)
-        steps.append(lambda x: x @ mean)
-    return steps
+    if stack.members > 1 and type(parts[-1]).__name__ not in LINEAR:
+        steps.append(lambda x: x.mean(axis=1, keepdims=True))
+    return steps if entry is None else [*before, _add_line(steps, stack.skip)]
 
 
-def _read_skip(layer: Any) -> Function:
-    weight = _copy(layer.weight)
-    return lambda x: functional.linear(x, weight)
+def _add_line(steps: list[Step], skip: Any) -> Step:
+    """The steps one after the other, and the members' mean line beside them."""
+    weight = _as_floats(skip.weight).mean(axis=0)[:, None].astype(np.float32)  # [in, 1]
 
-
-def _add_line(steps: list[Function], line: Function) -> Function:
-    """The steps one after the other, and the line beside them."""
-
-    def run(x: Tensor) -> Tensor:
-        out = x
+    def apply(x: Floats32) -> Floats32:
+        found: Floats32 = x @ weight  # first: a step may change what it is given
         for step in steps:
-            out = step(out)
-        return out.add_(line(x))
-
-    return run
-
-
-def _read_norm(layer: Any) -> Function:
-    mean, variance = _copy(layer.running_mean), _copy(layer.running_var)
-    weight, bias, eps = _copy(layer.weight), _copy(layer.bias), layer.eps
-    return lambda x: functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
-
-
-def _read_linear(layer: Any) -> Function:
-    weight, bias = _copy(layer.weight), _copy(layer.bias)
-    return lambda x: functional.linear(x, weight, bias)
-
-
-def _read_members(layer: Any) -> Function:
-    parts, bias = _copy(layer.join()), _copy(layer.bias)
-    members, inputs, outputs = parts.shape
-    if members == 1:
-        joined = parts[0]
-        return lambda x: (x @ joined).add_(bias)
-
-    def apply(x: Tensor) -> Tensor:
-        rows = x.view(x.shape[0], members, inputs).transpose(0, 1)
-        return torch.bmm(rows, parts).transpose(0, 1).reshape(x.shape[0], members * outputs).add_(bias)
+            x = step(x)
+        found += x
+        return found
 
     return apply
 
 
-def _find_activation(name: str) -> Function:
-    known: dict[str, Function] = {"ReLU": torch.relu, "Tanh": torch.tanh, "Sigmoid": torch.sigmoid}
+def _read_norm(layer: Any) -> tuple[Floats, Floats]:
+    """A norm as what it multiplies by and what it adds, `[inputs]` each."""
+    mean, variance = _as_floats(layer.running_mean), _as_floats(layer.running_var)
+    factor: Floats = _as_floats(layer.weight) / np.sqrt(variance + layer.eps)
+    return factor, _as_floats(layer.bias) - mean * factor
+
+
+def _normalise(layer: Any) -> Step:
+    mean, factor = _as_floats(layer.running_mean), _read_norm(layer)[0]
+    less, times, more = (each.astype(np.float32) for each in (mean, factor, _as_floats(layer.bias)))
+
+    def apply(x: Floats32) -> Floats32:
+        found: Floats32 = x - less
+        found *= times
+        found += more
+        return found
+
+    return apply
+
+
+def _read_linear(layer: Any, norm: Any, *, mean: bool) -> Step:
+    """A linear layer, or one for each member, with the norm before it; `mean` takes that of the members.
+
+    `[rows, in]` → `[rows, out]`, members side by side. Worked out in float64, so that a weight that was put
+    together is rounded once.
+    """
+    bias = _as_floats(layer.bias)
+    if type(layer).__name__ == "Linear":
+        weight, shared = _as_floats(layer.weight).T[None], True  # [members, in, out], as members have it
+    else:
+        weight, shared = _as_floats(layer.spread()), bool(layer.common)
+    members, inputs, outputs = weight.shape
+    if norm is not None:
+        factor, shift = (np.reshape(each, (1 if shared else members, inputs, 1)) for each in _read_norm(norm))
+        bias = bias + (shift * weight).sum(axis=1).ravel()
+        weight = factor * weight
+    if mean:
+        weight, bias = weight / members, bias.reshape(members, outputs).sum(axis=0) / members
+    if shared and mean:
+        joined = weight.sum(axis=0)
+    elif shared:
+        joined = weight.transpose(1, 0, 2).reshape(inputs, members * outputs)
+    elif mean:
+        joined = weight.reshape(members * inputs, outputs)
+    else:
+        return _multiply_apart(weight.astype(np.float32), bias.astype(np.float32))
+    return _multiply(np.ascontiguousarray(joined, dtype=np.float32), bias.astype(np.float32))
+
+
+def _multiply(weight: Floats32, bias: Floats32) -> Step:
+    def apply(x: Floats32) -> Floats32:
+        found: Floats32 = x @ weight
+        found += bias
+        return found
+
+    return apply
+
+
+def _multiply_apart(weight: Floats32, bias: Floats32) -> Step:
+    """Each member's own inputs by its own weights `[members, in, out]`."""
+    members, inputs, outputs = weight.shape
+
+    def apply(x: Floats32) -> Floats32:
+        found = np.empty((len(x), members * outputs), dtype=np.float32)
+        for at in range(members):
+            own = x[:, at * inputs : (at + 1) * inputs] @ weight[at]
+            found[:, at * outputs : (at + 1) * outputs] = own
+        found += bias
+        return found
+
+    return apply
+
+
+def _find_activation(name: str) -> Step:
+    known: dict[str, Step] = {
+        "ReLU": lambda x: np.maximum(x, 0.0, out=x),
+        "Tanh": lambda x: np.tanh(x, out=x),
+        "Sigmoid": _squash,
+    }
     if name not in known:
         raise UnknownPart
     return known[name]
+
+
+def _squash(x: Floats32) -> Floats32:
+    """`1 / (1 + exp(−x))`; where exp overflows it is 0, as it should be."""
+    found: Floats32 = np.exp(-x)
+    found += 1.0
+    return np.reciprocal(found, out=found)
+
+
+def _as_floats(tensor: Any) -> Floats:
+    found: Floats = tensor.detach().cpu().double().numpy()
+    return found
 
 
 def _copy(tensor: Any) -> Tensor:

@@ -38,8 +38,9 @@ class Hit:
     @property
     def item(self) -> dict[str, Any]:
         """The hit as a log writes it and as features read it; its id, rank and score go before its fields."""
-        own = {"item_id": self.id, "position": self.rank}
-        return {**self.fields, **own, **({} if math.isnan(self.score) else {"score": self.score})}
+        if math.isnan(self.score):
+            return {**self.fields, "item_id": self.id, "position": self.rank}
+        return {**self.fields, "item_id": self.id, "position": self.rank, "score": self.score}
 
     @property
     def name(self) -> str:
@@ -78,7 +79,7 @@ class Request:
         if isinstance(self.items, str | bytes | Mapping) or not isinstance(self.items, Sequence):
             raise BadInput(f"a request's items must be a list of dicts. Got {_name_kind(self.items)}.")
         for place, item in enumerate(self.items, 1):
-            if not isinstance(item, Mapping):
+            if type(item) is not dict and not isinstance(item, Mapping):  # the second takes ten times as long
                 raise BadInput(f"item {place} of a request must be a dict. Got {_name_kind(item)}.")
 
     @classmethod

@@ -34,12 +34,12 @@ from placings.serve.live import (
     TooOften,
     Unknown,
 )
+from placings.serve.logs import RequestLines
 from placings.serve.openapi import describe_api
 from placings.serve.pelias import KeptFeatures, read_query, write_errors, write_places
 from placings.serve.pelias_proxy import PATHS, PLAIN, PREFIX, PeliasProxy, ProxyFailed
 
 LOG = logging.getLogger("placings.serve")
-ACCESS = logging.getLogger("placings.access")
 LONGEST_ID = 200
 MOST_BODY = 1 << 20
 BODY_SECONDS = 10.0  # for the whole of a body
@@ -69,7 +69,7 @@ def make_app(live: LiveService, token: str | None = None) -> Starlette:
     direct: dict[tuple[str, str], Handler] = {}
 
     def route(path: str, handler: Handler, *methods: str, plain: bool = False) -> Route:
-        guarded = _guarded(live, handler, path, plain=plain)
+        guarded = _guarded(live, handler, path, pages.lines, plain=plain)
         direct.update({(method, path): guarded for method in methods})
         return Route(path, guarded, methods=[*methods, "OPTIONS"])
 
@@ -115,6 +115,7 @@ class Pages:
 
     def __init__(self, live: LiveService, token: str | None) -> None:
         self._live, self._token = live, token
+        self.lines = RequestLines() if live.settings.access_log else None
         self._features = KeptFeatures()
         settings = live.settings
         self._proxy = (
@@ -124,9 +125,11 @@ class Pages:
         )
 
     async def close(self) -> None:
-        """Close the connections to a server behind us."""
+        """Close the connections to a server behind us, and write the last lines of the log."""
         if self._proxy is not None:
             await self._proxy.close()
+        if self.lines is not None:
+            await self.lines.close()
 
     async def rerank(self, http: HttpRequest) -> Response:
         """Order the items of a body."""
@@ -189,7 +192,9 @@ class Pages:
         return reply_json(describe_api())
 
 
-def _guarded(live: LiveService, handler: Handler, path: str, *, plain: bool) -> Handler:
+def _guarded(
+    live: LiveService, handler: Handler, path: str, lines: RequestLines | None, *, plain: bool
+) -> Handler:
     """A handler whose errors are a status and one sentence: in Pelias' shape, or plain."""
 
     async def handle(http: HttpRequest) -> Response:
@@ -210,25 +215,13 @@ def _guarded(live: LiveService, handler: Handler, path: str, *, plain: bool) -> 
                 response.headers["Retry-After"] = str(max(1, round(refused.wait)))
             if refused.status in (408, 413):
                 response.headers["Connection"] = "close"  # what is left of the body is not read
-        _note(live, http, path, response.status_code, monotonic() - start)
+        live.monitor.count_request(path, response.status_code)
+        if lines is not None:
+            search_id = getattr(http.state, "search_id", None)
+            lines.note(path, response.status_code, monotonic() - start, search_id)
         return allow_origin(http, response, live.settings.origins)
 
     return handle
-
-
-def _note(live: LiveService, http: HttpRequest, path: str, status: int, seconds: float) -> None:
-    """Count a request and write its line: which list, how long; never what was typed."""
-    live.monitor.count_request(path, status)
-    if live.settings.access_log:
-        told = {"path": path, "status": status, "ms": round(1000 * seconds, 2)}
-        search_id = getattr(http.state, "search_id", None)
-        if search_id is not None:
-            told["search_id"] = search_id
-        if ACCESS.isEnabledFor(logging.INFO):  # without the search for the line of code that a record names
-            given = {"told": told}
-            ACCESS.handle(
-                ACCESS.makeRecord(ACCESS.name, logging.INFO, "", 0, "request", (), None, extra=given)
-            )
 
 
 def explain_error(error: Exception) -> Refused:

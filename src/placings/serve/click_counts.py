@@ -23,6 +23,8 @@ CLICKS = ("click", "cart", "purchase")  # what `placings log join` gives a grade
 MOST = 2_000  # events that a request reads; what is more waits for the next one
 LATE = 3  # readings in which an event may still find its impression: another worker writes it a little later
 MOST_SESSIONS = 100_000  # whose own clicks are known apart; beyond, the oldest session's count for it too
+MOST_PEOPLE = 100_000  # whose clicks since the model was trained are known; who came first is forgotten first
+MOST_OF_A_PERSON = 200  # clicks since then that count for them, the newest
 ARE_CLICKS = f"IN ({', '.join(map(repr, CLICKS))})"
 FIELDS = f"""
 e.number, e.item_id, s.search_id IS NOT NULL, e.action {ARE_CLICKS}, s.time, s.user_id,
@@ -61,8 +63,8 @@ class ClickCounts:
     clicks but those of the request's own session.
 
     `own` is what the model learned of people's own clicks, if it did. `look_up_own`, for `own_clicks`, adds
-    what the person has clicked since, again without the request's own session. Clicks on lists whose
-    `no_history` was true are not kept for it.
+    what the person has clicked since, again without the request's own session: the last `MOST_OF_A_PERSON`
+    clicks of at most `MOST_PEOPLE` people. Clicks on lists whose `no_history` was true are not kept for it.
     """
 
     def __init__(
@@ -170,5 +172,8 @@ class ClickCounts:
             if len(self._sessions) > MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         if self._own is not None and user is not None and not says_no(no_history):
-            self._people.setdefault(hash_user(user), []).append((where, item, time))
+            person = hash_user(user)  # another thread may look: a list is replaced, never changed
+            self._people[person] = [*self._people.get(person, ()), (where, item, time)][-MOST_OF_A_PERSON:]
+            if len(self._people) > MOST_PEOPLE:
+                del self._people[next(iter(self._people))]
         return 1

@@ -27,6 +27,7 @@ from time import monotonic, time
 from typing import Any
 
 from placings.core import BadFile, BadInput, PlacingsError, escape_line, parse_json
+from placings.rerank import Request
 
 LOG = logging.getLogger("placings.serve")
 FILE = "events.sqlite"
@@ -61,7 +62,9 @@ CREATE INDEX IF NOT EXISTS event_search ON event (search_id);
 CREATE INDEX IF NOT EXISTS shown_user ON shown (user_id);
 CREATE INDEX IF NOT EXISTS event_user ON event (user_id);
 """
-INSERT_SHOWN = "INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)"
+INSERT_SHOWN = "INSERT OR IGNORE INTO shown VALUES "
+ROW_SHOWN = "(?, ?, ?, ?)"
+TOGETHER = 64  # impressions in one statement
 INSERT_EVENT = """
 INSERT OR IGNORE INTO event (event_id, search_id, item_id, action, time, user_id, trusted, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -353,7 +356,7 @@ class EventStore:
             raise StoreFailed(str(self.failure))
         connection, receipts = self._connection, []
         with transact(connection):
-            connection.executemany(INSERT_SHOWN, shown)
+            _insert_shown(connection, shown)
             for waiting in batch:
                 before = connection.total_changes
                 connection.executemany(INSERT_EVENT, waiting.rows)
@@ -435,6 +438,18 @@ def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
         "(SELECT 1 FROM shown WHERE shown.search_id = event.search_id)",
     }
     return {name: int(connection.execute(question).fetchone()[0]) for name, question in asked.items()}
+
+
+def _insert_shown(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Write impressions, many with one statement.
+
+    After each statement Python's lock must be had again, while other threads are at work: row by row that
+    takes longer than writing, and an event in the same transaction waits for it.
+    """
+    for start in range(0, len(rows), TOGETHER):
+        part = rows[start : start + TOGETHER]
+        statement = INSERT_SHOWN + ", ".join([ROW_SHOWN] * len(part))
+        connection.execute(statement, [value for row in part for value in row])
 
 
 @contextmanager
@@ -609,13 +624,16 @@ def _as_row(what: str, given: Event | ShownList) -> Row:
 def _write_body(given: Event | ShownList) -> tuple[str, int]:
     """The body as JSON, and its bytes; NaN in an event is refused.
 
-    Lists that were shown are long: orjson writes them in a fraction of the time. It writes NaN as null, which
-    is what `Request.to_dict` has made of it already.
+    Lists that were shown are long: orjson writes them in a fraction of the time, NaN and infinite as null.
+    What it does not know, as an engine of somebody's own may give it, is made plain first.
     """
     if isinstance(given, ShownList):
         import orjson
 
-        written = orjson.dumps(dict(given.body))
+        try:
+            written = orjson.dumps(dict(given.body))
+        except TypeError:
+            written = orjson.dumps(Request(given.body).to_dict()["context"])
         return written.decode(), len(written)
     body = json.dumps(dict(given.body), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return body, len(body.encode())

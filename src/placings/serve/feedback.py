@@ -24,7 +24,8 @@ from placings.serve.settings import MOST_EVENTS, MOST_ITEMS
 TEXTS = {"event_id": 200, "search_id": 200, "item_id": 500, "action": 60}  # and their longest
 MOST_PLACES = 10_000
 MOST_OF_A_SEARCH = 200  # events that one list may plausibly have
-MOST_SEARCHES = 20_000  # lists whose events are counted
+MOST_SEARCHES = 20_000  # lists whose events are counted, some 400 bytes each
+DIGEST = 8  # bytes of an event that is remembered
 OTHER_LIST, NOT_IN_LIST, TOO_MANY = "other list", "not in the list", "too many"
 
 
@@ -87,7 +88,7 @@ class Judge:
         self, signer: Signer, *, most: int = MOST_OF_A_SEARCH, most_searches: int = MOST_SEARCHES
     ) -> None:
         self.signer, self.most, self.most_searches = signer, most, most_searches
-        self._counts: OrderedDict[str, set[str] | None] = OrderedDict()
+        self._counts: OrderedDict[str, bytes | None] = OrderedDict()  # digests of events, side by side
 
     def find_doubt(self, deed: Deed, *, now: float) -> str:
         """Why an event is not trusted: forged, expired, future, other list, … or "" if it is.
@@ -109,10 +110,12 @@ class Judge:
     def _count(self, deed: Deed) -> bool:
         """Whether a list has no more events than people make; the same event again counts once."""
         name, event = deed.texts["search_id"], deed.texts["event_id"]
-        known = self._counts.pop(name, set())
+        known = self._counts.pop(name, b"")
         if known is not None:
-            known.add(hashlib.blake2b(event.encode("utf-8", "replace"), digest_size=8).hexdigest())
-            if len(known) > self.most:
+            digest = hashlib.blake2b(event.encode("utf-8", "replace"), digest_size=DIGEST).digest()
+            if digest not in (known[at : at + DIGEST] for at in range(0, len(known), DIGEST)):
+                known += digest
+            if len(known) > self.most * DIGEST:
                 known = None  # from now on all of them
         self._counts[name] = known
         while len(self._counts) > self.most_searches:

@@ -276,12 +276,22 @@ class LiveService:
         shown = Reply(_cut(reply, size), reply.arm, reply.answer, reply.reason)
         items = [str(request.items[row].get("item_id")) for row in shown.order]
         search_id = self.signer.sign(items)
-        body = describe(
-            request, shown, search_id, arms=self.settings.arms, user=person.user, session=person.session
-        )
         self.monitor.count_shown(shown.arm, shown.reason)
-        self.store.note(ShownList(search_id, body, time(), person.user))
+        # the loop's next turn begins once the reply is on its way: nobody waits for the impression
+        asyncio.get_running_loop().call_soon(self._note, search_id, request, shown, person, time())
         return Served(search_id, request, shown, hits)
+
+    def _note(self, search_id: str, request: Request, shown: Reply, person: Caller, at: float) -> None:
+        """Hand an impression to the store; one that cannot be described is counted as dropped."""
+        try:
+            body = describe(
+                request, shown, search_id, arms=self.settings.arms, user=person.user, session=person.session
+            )
+        except Exception as error:  # the reply is out: nobody else would hear of it
+            LOG.error("an impression is dropped: %s", _say_where(error))
+            self.monitor.count_dropped()
+            return
+        self.store.note(ShownList(search_id, body, at, person.user))
 
     # -- stages ------------------------------------------------------------------------------------
 
@@ -496,9 +506,13 @@ class LiveService:
         if name is None:
             return request
         counts, ids = self.models.clicks[name], [str(item.get("item_id")) for item in request.items]
-        told: list[dict[str, float]] = [
-            {PAST: float(counts.look_up(each, person.session))} if counts.is_of_items else {} for each in ids
-        ]
+        items: list[Mapping[str, Any]] = list(request.items)
+        if counts.is_of_items:  # what an item says itself goes before what is known of it
+            session = person.session
+            items = [
+                {PAST: float(counts.look_up(each, session)), **item}
+                for each, item in zip(ids, items, strict=True)
+            ]
         own = counts.look_up_own(
             person.user,
             ids,
@@ -507,8 +521,7 @@ class LiveService:
             no_history=request.context.get(OPT_OUT),
         )
         if own is not None:
-            told = [{**known, OWN: count} for known, count in zip(told, own.tolist(), strict=True)]
-        items = [{**known, **item} for known, item in zip(told, request.items, strict=True)]
+            items = [{OWN: count, **item} for count, item in zip(own.tolist(), items, strict=True)]
         return Request(request.context, items)
 
     async def _ask_models(self, arm: Arm, request: Request, brought: bool) -> tuple[dict[str, Answer], str]:
@@ -655,6 +668,7 @@ class LiveService:
             await asyncio.sleep(0.01)
         for pool in (self._finders, self._orderers, self._explainers):
             pool.shutdown(wait=False, cancel_futures=True)
+        await asyncio.sleep(0)  # impressions of the last replies are noted now
         await asyncio.get_running_loop().run_in_executor(None, self.store.close)
 
 

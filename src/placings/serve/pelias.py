@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -26,7 +26,8 @@ FIELDS = (
     "match_type", "accuracy",
 )  # fmt: skip
 UNKNOWN_LAYER = "venue"
-MOST_KEPT = 10_000  # features in memory, about a kilobyte each
+MOST_KEPT = 20_000  # features in memory, some 1.5 kilobytes each
+KeptFeature: TypeAlias = tuple[Mapping[str, Any], Any, list[float] | None]  # fields, JSON, point
 
 
 @dataclass(frozen=True)
@@ -99,23 +100,36 @@ def _read_lang(told: str | None) -> str | None:
 class KeptFeatures:
     """Hits as the JSON of their features, the last ones kept: most lists show places that were shown before.
 
-    A hit whose fields changed since is written anew.
+    A hit whose fields changed since is written anew. Once `most` / 2 hits were used, those that were used
+    before them and not since are forgotten: memory fills once and then stays.
     """
 
     def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most = most
-        self._kept: dict[str, tuple[Mapping[str, Any], Any, list[float] | None]] = {}
+        self._half = max(1, most // 2)
+        self._new: dict[str, KeptFeature] = {}
+        self._old: dict[str, KeptFeature] = {}
+
+    def __len__(self) -> int:
+        return len(self._new.keys() | self._old.keys())
 
     def write(self, hit: Hit) -> tuple[Any, list[float] | None]:
         """The feature for orjson, and its point."""
-        kept = self._kept.get(hit.id)
+        kept = self._new.get(hit.id)
         if kept is None or not _is_same(kept[0], hit.fields):
-            feature = _write_feature(hit)
-            if len(self._kept) >= self._most:
-                self._kept.clear()
-            shown = orjson.Fragment(orjson.dumps(feature, option=orjson.OPT_SERIALIZE_NUMPY))
-            kept = self._kept[hit.id] = hit.fields, shown, _find_point(feature)
+            kept = self._find_old(hit) or self._make(hit)
+            if len(self._new) >= self._half:
+                self._new, self._old = {}, self._new
+            self._new[hit.id] = kept
         return kept[1], kept[2]
+
+    def _find_old(self, hit: Hit) -> KeptFeature | None:
+        kept = self._old.get(hit.id)
+        return kept if kept is not None and _is_same(kept[0], hit.fields) else None
+
+    def _make(self, hit: Hit) -> KeptFeature:
+        feature = _write_feature(hit)
+        shown = orjson.Fragment(orjson.dumps(feature, option=orjson.OPT_SERIALIZE_NUMPY))
+        return hit.fields, shown, _find_point(feature)
 
 
 def write_places(

@@ -10,7 +10,10 @@ MOST_NAMES = 20_000
 
 
 class Rates:
-    """`rate` a second for each name, and `burst` at once; the names not heard of for longest are forgotten.
+    """`rate` a second for each name, and `burst` at once.
+
+    A name whose bucket is full again is forgotten, which changes nothing for it; of more than `most_names`
+    those not heard of for longest are, too.
 
     >>> now = [0.0]
     >>> rates = Rates(rate=2.0, burst=3.0, clock=lambda: now[0])
@@ -51,6 +54,8 @@ class Rates:
         return 0.0
 
     def _keep(self, name: str, left: float, now: float) -> None:
-        self._buckets[name] = (left, now)
-        while len(self._buckets) > self.most_names:
-            self._buckets.popitem(last=False)
+        buckets = self._buckets
+        buckets[name] = (left, now)
+        full = now - self.burst / self.rate  # who was not heard of since then may take a whole burst again
+        while len(buckets) > self.most_names or next(iter(buckets.values()))[1] < full:
+            buckets.popitem(last=False)

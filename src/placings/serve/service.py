@@ -19,8 +19,6 @@ from placings.serve.settings import MOST_ITEMS, MOST_LETTERS, ROUNDED
 POSITION = ("focus_lat", "focus_lon")
 MOST_FIELDS = 1000  # of an item, and of the context
 MOST_WHOLE = 2**63
-WRITTEN = frozenset((str, float, int, bool, type(None)))  # what an impression holds as it is
-LISTED = frozenset((list, tuple))
 
 
 class ModelFailed(PlacingsError, RuntimeError):
@@ -149,10 +147,10 @@ def describe(
     it. `shown_probability` is how likely it was to stand there, by the swaps of exploration. `experiment` and
     `arms` are what `placings serve report` counts by.
     """
-    known = [_as_told(request.items[row]) for row in reply.order]
+    items = request.items
     results = [
-        {**item, "position": place, "engine_position": row + 1}
-        for place, (item, row) in enumerate(zip(known, reply.order, strict=True), 1)
+        {**items[row], "position": place, "engine_position": row + 1}
+        for place, row in enumerate(reply.order, 1)
     ]
     for name, values in (("shown_probability", reply.drawn.propensity), ("team", reply.drawn.teams)):
         if values:
@@ -179,16 +177,6 @@ def describe(
 def list_hits(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
     """Hits in the order shown."""
     return [hits[row] for row in order]
-
-
-def _as_told(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An item as JSON has it; NaN and tuples may be left, which are null and lists there."""
-    for value in item.values():
-        if type(value) in WRITTEN or (type(value) in LISTED and WRITTEN.issuperset(map(type, value))):
-            continue
-        plain: Mapping[str, Any] = Request({}, [item]).to_dict()["items"][0]
-        return plain
-    return item
 
 
 def _check_fields(where: str, fields: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from placings.core import BadInput, check_limit
@@ -89,7 +90,7 @@ class ServeSettings:
         if self.keep_days is not None:
             check_days(self.keep_days)
 
-    @property
+    @cached_property  # every request asks
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the service."""
         if self.host == "localhost":
@@ -99,7 +100,7 @@ class ServeSettings:
         except ValueError:
             return False
 
-    @property
+    @cached_property
     def allowed_hosts(self) -> tuple[str, ...]:
         """The names under which the service answers; another name in a request is refused."""
         if self.hosts:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from placings.core import BadInput, PlacingsError, escape_line
+from placings.core import KEPT_TEXTS, BadInput, PlacingsError, escape_line
 from placings.serve.arms import ENGINE, MODEL
 from placings.serve.forgetting import prune_store
 from placings.serve.kept_models import drop_models, keep_model
@@ -38,6 +38,8 @@ A_DAY = 86_400.0  # seconds
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PLACINGS_THREADS"), "1"
 )
+# of a worker's texts: the names of the places in its other caches; the default is for tables of a whole log
+FEWER_TEXTS = {KEPT_TEXTS: str(2**15)}
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a dead worker is started again
 CARE = 5.0  # seconds between two looks at a worker
 STUCK = 30.0  # seconds without a sign of life, or in one call to an engine or a model
@@ -177,7 +179,7 @@ class Supervisor:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "placings.serve.worker",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, pass_fds=[number],
-            start_new_session=True, env={**os.environ, **ONE_THREAD},
+            start_new_session=True, env={**FEWER_TEXTS, **os.environ, **ONE_THREAD},
         )  # fmt: skip
         child = Child(process)
         told = {

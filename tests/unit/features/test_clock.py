@@ -80,3 +80,13 @@ def test_a_missing_time_is_missing_everywhere() -> None:
 def test_a_zone_that_is_none_is_refused(zone: str) -> None:
     with pytest.raises(BadInput, match="zone must be a time zone's name"):
         Clock(zone)
+
+
+def test_a_live_list_has_the_minute_of_its_time_before_1970_too() -> None:
+    features = FeatureSet([Clock("Europe/Berlin", ("hour", "day", "year"))])
+    times = [datetime(1969, 12, 31, 22, 59, 59, 999_999), datetime(1969, 12, 31, 23, 0), datetime(2026, 5, 1)]
+    features.fit({"time": times})
+    for time in times:
+        live = features.transform_request({"time": time}, [{}, {}])
+        assert np.array_equal(live, features.transform({"time": [time, time]}))
+    assert features.transform({"time": times[:2]})[:, 2].tolist() == [1969.0, 1970.0]

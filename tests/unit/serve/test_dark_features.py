@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,7 @@ def test_a_list_that_was_shown_is_explained_by_its_id(tmp_path: Path) -> None:
 
         async def say(client: Any) -> None:
             shown = (await client.post("/v1/rerank", json={"items": items})).json()
+            await asyncio.sleep(0)  # the impression is noted after the reply
             assert live.store.sync()
             path = f"/v1/explain?search_id={shown['search_id']}"
             told = (await client.get(f"{path}&a={shown['items'][0]}&b={shown['items'][1]}")).json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import subprocess
@@ -9,11 +10,13 @@ import sys
 import threading
 from contextlib import closing
 
+import numpy as np
 import pytest
 
 from placings.core import BadFile, BadInput
 from placings.serve.event_store import (
     FILE,
+    TOGETHER,
     DiskFull,
     Event,
     EventStore,
@@ -320,3 +323,21 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path):
         connection.execute("UPDATE about SET value = 99 WHERE name = 'format'")
     with pytest.raises(BadFile, match="has format 99"):
         EventStore(later)
+
+
+def test_many_impressions_are_written_together_and_each_once(tmp_path) -> None:
+    names = [f"s{number}" for number in range(2 * TOGETHER + 5)]
+    with EventStore(tmp_path, flush=5.0) as store:
+        for name in [*names, *names[:3]]:
+            assert store.note(make_shown(name))
+        assert store.sync()
+        assert [name for name, _ in store.read_shown()] == sorted(names)
+
+
+def test_an_impression_may_hold_what_json_does_not_know(tmp_path) -> None:
+    odd = {"score": np.float32(0.5), "seen": np.datetime64("2026-05-01"), "by": {7: "x"}, "far": math.inf}
+    with EventStore(tmp_path) as store:
+        assert store.note(ShownList("s1", {"results": [odd]}, 1_800_000_000.0))
+        assert store.sync()
+        ((_, body),) = store.read_shown()
+    assert body["results"] == [{"score": 0.5, "seen": "2026-05-01", "by": {"7": "x"}, "far": None}]

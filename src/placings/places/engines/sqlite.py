@@ -39,7 +39,15 @@ from placings.places.engines.sqlite_index import (
     guess_words,
     is_sealed,
 )
-from placings.places.engines.sqlite_kept import KEPT_CANDIDATE, Judged, KeptIndex, Row, make_places
+from placings.places.engines.sqlite_kept import (
+    KEPT_CANDIDATE,
+    KEPT_READING,
+    Candidates,
+    Judged,
+    KeptIndex,
+    Row,
+    make_places,
+)
 from placings.places.place import Place
 from placings.rerank import Focus, Hit
 
@@ -123,32 +131,30 @@ def _make_reading(spellings: tuple[str, ...]) -> Reading | None:
     return Reading(groups, tuple(dict.fromkeys(" ".join(words) for words in split)))
 
 
-def weigh_distances(focus: Focus | None) -> Callable[[Row], float]:
+def weigh_distances(focus: Focus | None) -> Callable[[float, float, float], float]:
     """What a place is worth for being near the focus: `DISTANCE · log₁₀` of how far it could be over how far
-    it is, along the great circle (`measure_km`); 0 without a focus.
+    it is, along the great circle (`measure_km`); 0 without a focus. A place is its latitude, its longitude
+    and the cosine of its latitude.
     """
     if focus is None:
-        return lambda row: 0.0
+        return lambda north, east, cosine: 0.0
     lat, lon = focus
     here, across, most = cos(radians(lat)), 2 * EARTH_KM, HALFWAY + NEAR
 
-    def weigh(row: Row) -> float:
-        up = sin(radians(row[2] - lat) / 2)
-        along = sin(radians(row[3] - lon) / 2)
-        half_chord = sqrt(min(1.0, up**2 + here * row[8] * along**2))
+    def weigh(north: float, east: float, cosine: float) -> float:
+        up = sin(radians(north - lat) / 2)
+        along = sin(radians(east - lon) / 2)
+        half_chord = sqrt(min(1.0, up**2 + here * cosine * along**2))
         return DISTANCE * log10(most / (across * asin(half_chord) + NEAR))
 
     return weigh
 
 
-def judge_text(row: Row, reading: Reading, kinds: tuple[str, ...] = ()) -> float:
-    """How well the names fit, from `AROUND` to `EXACT_MAIN`; `kinds` are words for the place's type.
+def _judge_inside(row: Row, reading: Reading, kinds: tuple[str, ...]) -> float:
+    """How well a text fits that no name equals or begins with; `kinds` are words for the place's type.
 
     Words that the name lacks must be in its context or kind, or it counts as a match of words only.
     """
-    best = _match_names(reading.keys, row.main, row.other)
-    if best is not None:
-        return best
     if len(reading.groups) == 1:
         return _judge_inner_word(row, reading)
     mixed = False
@@ -169,7 +175,7 @@ def judge_text(row: Row, reading: Reading, kinds: tuple[str, ...] = ()) -> float
 
 
 def _match_names(keys: tuple[tuple[str, str, int], ...], main: str, other: str) -> float | None:
-    """The text against whole names."""
+    """How well a text fits that a name equals or begins with, up to `EXACT_MAIN`; None where none does."""
     if len(keys) == 1:  # most texts have one spelling, and where no name starts with it none equals it
         start, whole, letters = keys[0]
         at, beside = main.find(start), other.find(start)
@@ -235,7 +241,8 @@ POOL = 150  # candidates of one kind, at least
 FEW = 10  # fewer candidates than this, none of them exact, and other readings are tried
 NAMES, ANY_NAME, WHOLE, MAIN = "{name word}", "{name word names words}", "{name names}", "name"
 
-IDS = "SELECT rowid FROM found WHERE found MATCH ? LIMIT ?"
+# all in one text: for each row of a result SQLite lets go of Python's lock, and takes it again
+IDS = "SELECT group_concat(rowid) FROM (SELECT rowid FROM found WHERE found MATCH ? LIMIT ?)"
 
 
 # SQLite lets go of Python's lock for each row, and another thread's search takes it for milliseconds: with
@@ -435,8 +442,8 @@ class _Search:
         found = self.kept.readings.get(key)
         if found is None:
             found = self.judge_reading(reading)
-            self.kept.readings.put(key, found, KEPT_CANDIDATE * len(found.rows))
-        self.add(found.rows, reading.cost)
+            self.kept.readings.put(key, found, KEPT_READING + KEPT_CANDIDATE * len(found.places))
+        self.add(found.places, reading.cost)
         if found.exact and reading.cost == 0.0:
             self.exact = True
         if found.crowded and self.focus is not None:
@@ -460,13 +467,14 @@ class _Search:
                     self.ask(f"{MAIN} : ({beginning})", numbers)
                     if self.ask(f"{WHOLE} : ({exact})", numbers) == self.pool:
                         self.ask(f"{MAIN} : ({exact})", numbers)
-        rows, exact_text = self.judge_numbers(numbers, reading)
-        return Judged(rows, exact_text, crowded)
+        places, exact_text = self.judge_numbers(numbers, reading)
+        return Judged(places, exact_text, crowded)
 
     def ask(self, match: str, numbers: dict[int, None]) -> int:
         """Add the rows that match to the others; how many there are."""
-        found = self.connection.execute(IDS, (f"({match}){self.only}", self.pool)).fetchall()
-        numbers.update(dict.fromkeys([number for (number,) in found]))
+        told = self.connection.execute(IDS, (f"({match}){self.only}", self.pool)).fetchone()[0]
+        found = [] if told is None else list(map(int, told.split(",")))
+        numbers.update(dict.fromkeys(found))
         return len(found)
 
     def look_around(self, reading: Reading, focus: Focus) -> None:
@@ -487,30 +495,32 @@ class _Search:
             numbers = [around.numbers[place] for place in near or () if layers[place] in kinds]
             if reading.cost == 0.0:  # such a one has its score already
                 numbers = [number for number in numbers if number not in self.scores]
-            rows, exact = self.judge_numbers(numbers, reading)
-            self.add(rows, reading.cost)
+            places, exact = self.judge_numbers(numbers, reading)
+            self.add(places, reading.cost)
             if exact and reading.cost == 0.0:
                 self.exact = True
 
-    def judge_numbers(self, numbers: Iterable[int], reading: Reading) -> tuple[list[tuple[float, Row]], bool]:
+    def judge_numbers(self, numbers: Iterable[int], reading: Reading) -> tuple[Candidates, bool]:
         """Each place with what its names and its popularity are worth; whether one was typed in full."""
-        kinds, exact, judged = self.kinds, False, []
+        kinds, keys, exact, judged = self.kinds, reading.keys, False, []
         for row in self.kept.read_rows(self.connection, numbers):
-            text = judge_text(row, reading, kinds[row[7]])
+            number, popularity, lat, lon, main, other, _, layer, cosine = row
+            text = _match_names(keys, main, other)
+            if text is None:
+                text = _judge_inside(row, reading, kinds[layer])
             if text >= EXACT:
                 exact = True
-            judged.append((text + POPULARITY * row[1], row))
-        return judged, exact
+            judged.append((number, text + POPULARITY * popularity, lat, lon, cosine))
+        return Candidates(judged), exact
 
-    def add(self, judged: list[tuple[float, Row]], cost: float) -> None:
+    def add(self, places: Candidates, cost: float) -> None:
         """The score of each place: what it is worth, less what the reading costs, and how near it is."""
         scores, weigh = self.scores, self.weigh
         if self.focus is None and not scores:  # each place comes once in a reading
-            scores.update([(row[0], worth - cost) for worth, row in judged])
+            scores.update([(number, worth - cost) for number, worth, _, _, _ in places])
             return
-        for worth, row in judged:
-            score = worth - cost + weigh(row)
-            number = row[0]
+        for number, worth, lat, lon, cosine in places:
+            score = worth - cost + weigh(lat, lon, cosine)
             if score > scores.get(number, -math.inf):
                 scores[number] = score
 

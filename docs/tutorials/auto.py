@@ -53,8 +53,8 @@ print(pg.compare(rankers, drawn.test, ["ndcg@10", "mrr"], baseline="LightGBM"))
 
 # 6. What the blend adds.
 #
-# Each member scores by itself, too: `members_` has them by name, the heaviest first. The weights were chosen on
-# 120 held-out queries, so the blend can come out below its best member. Here it does, by a little.
+# Each member scores by itself, too: `members_` has them by name, the heaviest first. The weights were chosen
+# on 120 held-out queries, so the blend can come out below its best member. Here it does, by a little.
 
 print("\nndcg@10 of the members on the same queries")
 for name, member in loaded.members_.items():

@@ -22,8 +22,8 @@ auto = pg.AutoRanker(steps=13, kinds=["linear", "lightgbm"], random_state=0).fit
 # 3. Who was tried.
 #
 # auto.report() prints this table with the seconds that each candidate took, which differ from run to run; so
-# the table is printed here without them. All were tried on the first fold, and the best of each kind on two
-# more. A mean over one fold is not to be compared with a mean over three.
+# the table is printed here without them. All were tried on the first fold, the best three on two more; each
+# kind is among these three. A mean over one fold is not to be compared with a mean over three.
 
 print(f"\n{'tried':<28}{'folds':>5}{'ndcg@10':>9}{'weight':>8}")
 for each in auto.told_["tried"]:

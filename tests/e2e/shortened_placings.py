@@ -1,7 +1,7 @@
 """`placings` with little work behind the same words, so that long documented commands can be run as written.
 
 What is parsed, read, called, printed and kept is the program's own. Only how much is done is cut down: steps
-and widths of networks, rounds and trials, simulated searches, and the cities of GeoNames.
+and widths of networks, steps of a search, rounds and trials, simulated searches, and the cities of GeoNames.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from placings.cli.main import run
 
 SEARCHES, CITIES, TRIALS = int(os.environ.get("SHORTENED_SEARCHES", "900")), 3000, 1
+TRIED = 3  # steps of an AutoRanker
 NETWORK = {"hidden": (8,), "steps": 4, "check_every": 2, "batch": 8, "draws": 0, "members": 1}
 STUDY = {
     "hashed": 2**8, "tree_hashed": 2**5, "rounds": 5, "slow_rounds": 3, "trials": 1, "steps": 3,
@@ -50,6 +51,17 @@ def shorten_tuning() -> None:
         return tune(*given, **{**options, "trials": min(TRIALS, options.get("trials") or TRIALS)})
 
     tuning.tune = tune_few
+
+
+def shorten_search() -> None:
+    from placings.evaluation import AutoRanker
+
+    make_plan = AutoRanker._make_plan
+
+    def plan_few(self: AutoRanker, *given: Any) -> Any:
+        return replace(make_plan(self, *given), limit=None, most=TRIED)
+
+    AutoRanker._make_plan = plan_few  # type: ignore[method-assign]
 
 
 def shorten_places() -> None:
@@ -89,7 +101,7 @@ def shorten_rerank() -> None:
 SHORTEN = {
     "rerank": (shorten_rerank,),
     "compare": (shorten_tuning,), "tune": (shorten_tuning,),
-    "fit": (shorten_networks,), "reproduce": (shorten_networks, shorten_table1),
+    "fit": (shorten_networks, shorten_search), "reproduce": (shorten_networks, shorten_table1),
     "places": (shorten_places, shorten_networks), "demo": (shorten_places, shorten_networks),
     "simulate-places": (shorten_places,),
 }  # fmt: skip

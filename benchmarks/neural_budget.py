@@ -2,13 +2,14 @@
 
     python benchmarks/neural_budget.py [--queries 6000] [--rows 120] [--features 136] [--budgets 15m,none]
 
-Made data: so many training queries, a sixth more to stop on and a sixth more to judge on, one truth. For each
-budget `NeuralRanker()` is fitted as it is, and NDCG@5 and @10 on the last part are printed with intervals, the
-steps, what ended the training (patience, steps or budget) and the time it took. Where the first budget did
-not end the training, a longer one would do the same, and is left out. A line over `quantile_normal` stands
-beside them.
+Made data: so many training queries, a sixth more to stop on and a sixth more to judge on, one truth. For
+each budget `NeuralRanker()` is fitted as it is, and NDCG@5 and @10 on the last part are printed with
+intervals, the steps, what ended the training (patience, steps or budget) and the time it took. Where the
+first budget did not end the training, a longer one would do the same, and is left out. A line over
+`quantile_normal` stands beside them.
 
-15 minutes and 3 GB of memory at the most for the first budget; without one it may be 40 minutes. Needs placings[neural].
+15 minutes and 3 GB of memory at the most for the first budget; without one it may be 40 minutes.
+Needs placings[neural].
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from placings.rankers import RANKERS
 # written down, since their classes load scikit-learn; a test holds them against the registry
 TRANSFORMS = (
     "raw", "gauss", "cdf", "log1p", "quantile_normal", "minmax", "query_minmax", "clip", "mixture",
-    "per_feature",
+    "per_feature", "piecewise",
 )  # fmt: skip
 CUTOFFS = (1, 3, 5, 10, 20)
 

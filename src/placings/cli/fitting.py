@@ -206,11 +206,15 @@ def judge_parts(
 ) -> dict[str, str]:
     """The table of each part that is judged; the engine's order stands in it where the part knows it."""
     from placings.evaluation import ENGINE, add_engine, compare, evaluate, find_engine
+    from placings.rankers import find_facts
 
     told = {}
     wanted = bool(chosen.get("engine", True))
     for part in ("valid", "test"):
         if part not in parts:
+            continue
+        if part == "valid" and find_facts(model).learns_valid:
+            print_note(f"{name} learned from the validation data too, so they do not judge it; --test would.")
             continue
         rows = parts[part]
         result = evaluate(model, rows, metrics)

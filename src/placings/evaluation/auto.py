@@ -135,7 +135,8 @@ class AutoRanker(Ranker):
     facts: ClassVar[RankerFacts] = RankerFacts(
         spaces={"default": {}},  # it tunes itself
         familiar={"time_limit": ("AutoGluon", ("budget",)), "time_budget": ("FLAML", ("budget",))},
-        quick={"budget": None, "steps": 2, "kinds": ("linear",), "folds": 2},
+        learns_valid=True,
+        quick={"budget": None, "steps": 2, "kinds": ["linear"], "folds": 2},
     )
 
     models_: tuple[Ranker, ...]
@@ -391,8 +392,8 @@ class AutoRanker(Ranker):
             notes.append(
                 f"The blend of {len(self.shares_)} has {self.metric} {facts['blend']:.4f} on "
                 f"{facts['queries']:,} held-out queries, the best alone ({facts['name']}) "
-                f"{facts['leader']:.4f}. The weights were chosen on these queries, so the blend's figure is "
-                "a little too good."
+                f"{facts['leader']:.4f}. Weights and leader were chosen on these queries, so both figures "
+                "are a little too good."
             )
         elif facts:
             notes.append(
@@ -536,7 +537,7 @@ def guess_seconds(step: Step, ledger: Ledger, queries: int) -> float:
 
 
 def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
-    """Who may enter the blend: the three best of each kind with as many whole folds as most kinds' best."""
+    """Who may enter the blend: the three best of each kind, at most one fold short of the farthest."""
     whole = {
         name: [t for t in done if t.step.sample is None]
         for name, done in ledger.tried.items()
@@ -545,16 +546,9 @@ def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
     if not any(whole.values()):  # only looks at a sample: take them as they are
         whole = {name: list(done) for name, done in ledger.tried.items() if name not in ledger.failed}
     count = {name: len({t.step.fold for t in done if t.step.deal == 0}) for name, done in whole.items()}
-    most: dict[str, int] = {}
-    for name, done in whole.items():
-        if done:
-            kind = done[0].step.candidate.kind
-            most[kind] = max(most.get(kind, 0), count[name])
-    if not most:
-        return {}
-    depth = sorted(most.values(), reverse=True)[(len(most) - 1) // 2]  # what half of the kinds have reached
+    depth = max(1, max(count.values(), default=0) - 1)  # folds are gone through one by one
     ranked = sorted(
-        (name for name in whole if count[name] >= depth and depth > 0),
+        (name for name in whole if count[name] >= depth),
         key=lambda name: -ledger.mean(whole[name][0].step.candidate, depth),
     )
     found: dict[str, list[Tried]] = {}
@@ -602,10 +596,7 @@ def finish(done: Sequence[Tried], data: RankingData) -> tuple[list[Ranker], list
     if candidate.kind == "linear":
         model = make_linear(candidate, CS[choose_setting(done)]).fit(data)
         return [model], [measure_spread(model.predict(data), data.offsets) or 1.0]
-    whole = [each for each in done if each.model is not None]
-    if not whole:  # only a look at a sample was taken
-        raise BadInput("the budget ended before anything was fitted on whole folds. Give it more time.")
-    return [each.model for each in whole if each.model], [scale_scores(each, 0, data)[1] for each in whole]
+    return [each.model for each in done if each.model], [scale_scores(each, 0, data)[1] for each in done]
 
 
 def _mean(values: Floats) -> float:

@@ -39,7 +39,7 @@ class Tried:
     scores: Floats  # [settings, rows] of their rows; a linear candidate has one setting for each C
     values: Floats  # [settings, queries] of the metric
     seconds: float
-    model: Ranker | None = field(repr=False)  # None for a look at a sample, and for a linear candidate
+    model: Ranker | None = field(repr=False)  # None for a linear candidate
 
 
 class OutOfTime(Exception):
@@ -108,7 +108,7 @@ def take_step(
         scores = model.predict(lists)[None, :]
     values = judge_all(scores, lists, metric)
     seconds = time.perf_counter() - began
-    return Tried(step, held, scores, values, seconds, None if step.sample is not None else model)
+    return Tried(step, held, scores, values, seconds, model)
 
 
 def make_linear(candidate: Candidate, C: float) -> LinearRanker:
@@ -188,7 +188,7 @@ def read_step(
     lists = data[held]
     count = int(facts["settings"])
     flat = read_array(place / SCORES, count * lists.n_rows)
-    wants_model = step.sample is None and step.candidate.kind != "linear"
+    wants_model = step.candidate.kind != "linear"
     if flat is None or (wants_model and not (place / MODEL).is_dir()):
         return None
     scores = np.array(flat).reshape(count, lists.n_rows)

@@ -98,6 +98,7 @@ class RankerFacts:
     - `spaces`: preset → space, of which "default" is what `tune` searches, or the one named like the
       ranker's loss;
     - `random`: whether another seed gives another ranker; `learns`: whether it looks at features at all;
+      `learns_valid`: whether validation data are more data to learn from, which then cannot judge it;
     - `libraries`: packages whose versions a bundle notes;
     - `familiar`: what a setting is called elsewhere: name → by whom, and here (the first that a ranker has);
     - `passed`: settings of the library behind it that `params` hands on;
@@ -108,6 +109,7 @@ class RankerFacts:
     spaces: Mapping[str, Space] = field(default_factory=dict)
     random: bool = True
     learns: bool = True
+    learns_valid: bool = False
     libraries: tuple[str, ...] = ()
     familiar: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     passed: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ ALONE = "each row is scored by itself: a call may hold the rows of several queri
 TOGETHER = "all rows of a call are one list: each query needs a call of its own"
 OUT_OF_REACH = {
     "MeanRanker": "it is a mean of other rankers. Export its members, and average their scores",
+    "AutoRanker": "it is a blend of other rankers. Export its models_, and add their scores times weights_",
     "OriginalOrder": "it only keeps the order that it is given",
 }
 

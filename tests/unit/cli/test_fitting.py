@@ -130,3 +130,11 @@ def test_a_budget_is_refused_where_nothing_takes_one(log: Path, tmp_path: Path) 
 def test_a_budget_that_is_no_length_of_time_is_refused_before_the_data_are_read(tmp_path: Path) -> None:
     said = fit_auto(tmp_path / "absent.parquet", tmp_path / "run", "--budget", "soon")
     assert "budget must be a length of time" in str(said.exception)
+
+
+def test_auto_is_not_judged_on_validation_data_that_it_learned_from(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = fit_auto(log, tmp_path / "run", "--steps", "2", "--valid-share", "0.2", "--json")
+    assert json.loads(said.stdout)["metrics"] == {}
+    assert "auto learned from the validation data too" in said.stderr

@@ -123,6 +123,31 @@ def test_ctrl_c_before_the_first_step_is_done_ends_it(
         AutoRanker(**QUICK).fit(data)
 
 
+def test_looks_at_a_sample_are_enough_for_a_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget may end before anything was fitted on a whole fold."""
+    monkeypatch.setattr("placings.evaluation.portfolio.LARGE", 20)
+    data = pg.make_ranking(40, n_features=5, mean_size=8, random_state=0).data
+    ranker = AutoRanker(kinds=["lightgbm"], folds=3, steps=1, random_state=0).fit(data)
+    assert "on a sample of 20 queries" in ranker.report()
+    assert ranker.shares_ == {"LightGBM": 1.0}
+
+
+def test_a_kind_that_is_one_fold_short_when_time_ends_stays_in_the_blend(data: RankingData) -> None:
+    ranker = AutoRanker(kinds=["linear", "lightgbm"], folds=3, steps=10, random_state=0).fit(data)
+    folds = {each["name"]: each["folds"] for each in ranker.told_["tried"]}
+    assert max(folds.values()) == 2  # seven first looks, then the second fold of three candidates
+    assert set(ranker.shares_) <= set(folds)
+    assert any(name.startswith("LightGBM") for name in auto.pick_field(ranker_ledger(data, 9)))
+
+
+def ranker_ledger(data: RankingData, steps: int) -> Ledger:
+    """The ledger of a search that was cut after so many steps."""
+    plan = AutoRanker(kinds=["linear", "lightgbm"], folds=3, steps=steps, random_state=0)
+    search = auto.Search(data, plan._make_plan(data, ["linear", "lightgbm"]), Ledger())
+    plan._walk(search, 0.0)
+    return search.ledger
+
+
 # -- kept steps ------------------------------------------------------------------------------------
 
 

@@ -35,7 +35,10 @@ def data() -> RankingData:
 
 
 def make_network(data: RankingData, **settings: Any) -> Network:
-    chosen = {"members": COUNT, "hidden": (8, 4), "dropout": 0.0, "norm_input": False, **settings}
+    chosen = {
+        "members": COUNT, "hidden": (8, 4), "dropout": 0.0, "norm_input": False, "skip": False,
+        "ensemble": "separate", **settings,
+    }  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return build_network(settle("default", chosen), Gauss().fit(data))

@@ -105,7 +105,7 @@ def test_a_mixture_has_a_rate_of_its_own_and_does_not_decay() -> None:
 
 
 def test_the_weights_of_members_decay_as_matrices_do() -> None:
-    model = make_network(make_data(), members=3)
+    model = make_network(make_data(), members=3, skip=False, ensemble="separate")
     optimizer = make_optimizer(model, make_plan(optimizer="adamw", weight_decay=0.1))
     decays = {id(p): g["weight_decay"] for g in optimizer.param_groups for p in g["params"]}
     for name, parameter in model.named_parameters():

@@ -102,10 +102,10 @@ def _widen(settings: NetworkSettings) -> int:
 
 
 def make_entrance(
-    transform: Transform, pieces: Piecewise | None, make: Callable[[Transform], Prepared] = Transform.module
+    transform: Transform, pieces: Piecewise | None, make: Callable[[Transform], Prepared] | None = None
 ) -> Prepared | Beside:
-    """The module that rows enter by; `make` makes that of a transform."""
-    inner = make(transform)
+    """The module that rows enter by; `make` makes that of a transform, in place of its `module`."""
+    inner = transform.module() if make is None else make(transform)
     return inner if pieces is None else Beside(inner, pieces.module().function)  # type: ignore[arg-type]
 
 

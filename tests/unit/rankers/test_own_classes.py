@@ -64,9 +64,7 @@ def test_a_transform_that_a_ranker_would_pass_over_is_refused_before_training(ki
 def test_a_transform_in_both_forms_is_what_the_ranker_learns_from_and_it_is_said_that_it_is_not_saved(
     tmp_path: Path,
 ) -> None:
-    quick: dict[str, Any] = {  # no holdout: which check is the best may hang on the last bit
-        "steps": 30, "hidden": [4], "members": 1, "skip": False, "holdout": 0.0, "random_state": 0,
-    }  # fmt: skip
+    quick: dict[str, Any] = {"steps": 30, "hidden": [4], "members": 1, "random_state": 0}
     with pytest.warns(PlacingsWarning, match="WholeRoot is not one of placings' transforms, .* not saved"):
         ranker = NeuralRanker(transform=WholeRoot(), **quick).fit(DATA)
     rooted = WholeRoot().fit(DATA).transform_data(DATA)

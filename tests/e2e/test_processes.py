@@ -90,7 +90,7 @@ def stop_and_go_on(folder: Path) -> dict[str, Any]:
     plain, path = progress.show_steps, folder / "run.safetensors"
 
     @contextmanager
-    def stop(steps: int, wanted: bool) -> Any:
+    def stop(steps: int, wanted: bool, clock: object) -> Any:
         def tell(step: int) -> None:
             if step == 13:
                 raise Stop

@@ -66,7 +66,8 @@ def make_ranker(case: str, checkpoint: Path | None) -> pg.NeuralRanker:
 def note(ranker: pg.NeuralRanker, path: Path) -> None:
     """All that a run came to, bit by bit."""
     state = {name: tensor.numpy() for name, tensor in ranker.network_.state_dict().items()}
-    history = np.frombuffer(json.dumps(ranker.history_.to_dict()).encode(), dtype=np.uint8)
+    told = {**ranker.history_.to_dict(), "seconds": 0.0}  # how long it took is no bit of the run
+    history = np.frombuffer(json.dumps(told).encode(), dtype=np.uint8)
     np.savez(path, history=history, scores=ranker.predict(make_data()), **state)
 
 
@@ -90,7 +91,7 @@ def arm(moment: str, step: int) -> None:
             action()
 
     @contextmanager
-    def count(steps: int, wanted: bool) -> Any:
+    def count(steps: int, wanted: bool, clock: object) -> Any:
         def tell(number: int) -> None:
             nonlocal done
             done = number

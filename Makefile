@@ -63,6 +63,7 @@ bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (defau
 	$(BIN)/python benchmarks/real_places.py
 	$(BIN)/python benchmarks/input_norm.py
 	$(BIN)/python benchmarks/transforms.py
+	$(BIN)/python benchmarks/neural_budget.py --budgets 15m
 
 # what is there in benchmarks/results/default_ranker is not made again; ARGS='--sets mslr --minutes 0.5' for less
 bench-default: $(STAMP)  ## the default ranker against tuned peers, on real sets and made families; half a day

@@ -381,10 +381,14 @@ def print_summary(found: dict[str, Any], chosen: argparse.Namespace) -> None:
 # -- memory over time ------------------------------------------------------------------------------
 
 
-def read_memory(process: int) -> float:
-    """Resident megabytes of a process; NaN if it is gone."""
+def read_memory(process: int, kind: str = "RssAnon") -> float:
+    """Resident megabytes of a process; NaN if it is gone.
+
+    `RssAnon` is memory of its own. `RssFile` are pages of files that it has mapped, libraries and the index:
+    they grow until a file was read once, are shared by all workers, and the system takes them back at will.
+    """
     with suppress(OSError):
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+        found = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
         if found is not None:
             return int(found[1]) / 1000
     return math.nan
@@ -419,7 +423,7 @@ def fit_growth(seconds: Sequence[float], megabytes: Sequence[float]) -> Growth:
 
 
 async def watch(target: Service, every: float, samples: list[tuple[float, dict[int, float]]]) -> None:
-    """Memory of the supervisor and its workers, again and again."""
+    """Memory of the supervisor and its workers, again and again; that of mapped files apart."""
     began = time.perf_counter()
     while True:
         known = [target.process.pid, *list_processes(target.process.pid)]
@@ -453,6 +457,7 @@ def soak(chosen: argparse.Namespace) -> dict[str, Any]:
             run, samples = run_loop(drive_and_watch(target, asks, chosen))
             run.cpu_ms = 1000 * (read_cpu(target.process.pid) - before) / run.sent
             same = list_processes(target.process.pid) == workers
+            mapped = {number: read_memory(number, "RssFile") for number in samples[-1][1]}
         stored = sum(path.stat().st_size for path in (Path(folder) / "data").rglob("*") if path.is_file())
     print(f"{HEAD}\n{write_row(run)}")
     print("the same workers from start to end" if same else "a worker died and was started again")
@@ -464,9 +469,9 @@ def soak(chosen: argparse.Namespace) -> dict[str, Any]:
         print(
             f"{what}: {growth.first:.1f} MB in the first quarter, {growth.last:.1f} MB in the last; a line "
             f"through {len(known)} samples rises by {growth.per_hour:.1f} MB an hour, through the second "
-            f"half by {growth.per_hour_late:.1f}"
+            f"half by {growth.per_hour_late:.1f}; mapped files: {mapped.get(number, math.nan):.0f} MB"
         )
-        found["memory"][what] = {**asdict(growth), "samples": known}
+        found["memory"][what] = {**asdict(growth), "mapped": mapped.get(number), "samples": known}
     print(f"the folder of events holds {stored / 1e6:.0f} MB")
     return found
 

@@ -180,10 +180,10 @@ def _calm_pauses() -> None:
     """Keep the pauses of the interpreter short; called once everything is loaded.
 
     A full collection walks through all objects of the libraries, for a tenth of a second: what is there
-    now stays anyway and is left out of it. The others are looked at often and few at a time, under a
-    millisecond, because requests leave no circles behind: with fewer, larger collections one of 250,000
-    objects, while caches filled, held everybody up for 70 ms. And a thread that wants Python's lock gets it
-    after 1 ms, not 5: a request passes it on four times.
+    now stays anyway and is left out of it. The others are looked at often and few at a time, most in under a
+    millisecond: with fewer, larger collections one of 250,000 objects, while caches filled, held everybody up
+    for 70 ms. Requests leave no circles behind, so a full one is put off for as long as can be. And a thread
+    that wants Python's lock gets it after 1 ms, not 5: a request passes it on four times.
     """
     gc.collect()
     gc.freeze()

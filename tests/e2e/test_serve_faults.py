@@ -183,8 +183,9 @@ def test_files_are_the_owners_alone_and_the_log_has_ids_and_no_texts(
     wait_for(lambda: (tmp_path / "data" / "events.sqlite-wal").exists())
     modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "data").rglob("*")}
     assert {name for name, mode in modes.items() if mode} == set()
+    name = found["geocoding"]["placings"]["search_id"]
+    wait_for(lambda: name in served.log.read_text())  # lines are written by another thread, a moment later
     log = served.log.read_text()
-    assert found["geocoding"]["placings"]["search_id"] in log
     assert all(word not in log for word in ("berlin", "geheim", "anna", "token-of-the-tests"))
     assert all({"time", "level", "what"} <= set(line) for line in served.list_lines())
     environment = Path(f"/proc/{served.list_workers()[0]}/environ").read_bytes()

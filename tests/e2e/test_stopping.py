@@ -54,7 +54,7 @@ def test_a_stopped_neural_fit_goes_on_where_it_stood(rows: Path, tmp_path: Path,
         "import placings.training.progress as progress\n"
         "from contextlib import contextmanager\n"
         "@contextmanager\n"
-        "def show(steps, wanted):\n"
+        "def show(steps, wanted, clock):\n"
         f"    yield lambda step: (step == 20 and pathlib.Path({str(told)!r}).touch(), time.sleep(0.02))\n"
         "progress.show_steps = show\n"
         "from placings.cli.main import run; run()"

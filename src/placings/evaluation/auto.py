@@ -201,7 +201,7 @@ class AutoRanker(Ranker):
         data = train if valid is None else join_parts(train, valid)
         check_propensity([self.metric], data)
         began = time.perf_counter()
-        search = Search(data, self._make_plan(data, kinds), Ledger())
+        search = CandidateSearch(data, self._make_plan(data, kinds), Ledger())
         stopped = self._walk(search, began)
         self.steps_, self.interrupted_ = search.steps, search.interrupted
         self._conclude(search, stopped, absent)
@@ -291,7 +291,7 @@ class AutoRanker(Ranker):
 
     # -- the search --------------------------------------------------------------------------------
 
-    def _walk(self, search: Search, began: float) -> str:
+    def _walk(self, search: CandidateSearch, began: float) -> str:
         """Take steps until the budget, the number of steps or the schedule ends; which of them it was."""
         data, plan = search.data, search.plan
         if data.n_queries < FEWEST or data.y.max(initial=0.0) == data.y.min(initial=0.0):
@@ -320,7 +320,7 @@ class AutoRanker(Ranker):
                 return "it was stopped by hand"
         return f"the budget of {say_seconds(plan.limit or 0.0)} had no room for step {search.steps + 1}"
 
-    def _conclude(self, search: Search, stopped: str, absent: Sequence[str]) -> None:
+    def _conclude(self, search: CandidateSearch, stopped: str, absent: Sequence[str]) -> None:
         """Choose who is blended and by how much, and make the models that will score."""
         data, ledger = search.data, search.ledger
         field_ = pick_field(ledger)
@@ -418,7 +418,7 @@ class Plan:
 
 
 @dataclass
-class Search:
+class CandidateSearch:
     """A search under way: its data, what was tried, and the steps taken so far."""
 
     data: RankingData

@@ -286,10 +286,10 @@ class NeuralRanker(Ranker):
         from placings.losses import find_loss
         from placings.metrics import metric
         from placings.rankers.assembly import check_context
-        from placings.training import Clock, TrainingPlan, show_steps
+        from placings.training import TrainingClock, TrainingPlan, show_steps
         from placings.training import train as run
 
-        clock = Clock(self._settle().budget)  # the transform takes its time too
+        clock = TrainingClock(self._settle().budget)  # the transform takes its time too
         if isinstance(self.transform, Transform):
             check_transform(self.transform)
         find_loss(self._settle().loss)

@@ -185,7 +185,7 @@ _SHAPES = {"humps": ("hump",), "steps": ("step",), "mixed": ("straight", "hump",
 
 
 @dataclass(frozen=True)
-class Effect:
+class FeatureEffect:
     """The effect of one useful feature: its weight, and a shape with its place."""
 
     weight: float
@@ -195,7 +195,7 @@ class Effect:
     def act(self, component: Floats) -> Floats:
         """The effect on rows with these hidden components, before it is centred and scaled.
 
-        >>> Effect(1.0, "step", 0.0).act(np.array([-1.0, 0.5, 2.0]))  # the second step is at place + 1
+        >>> FeatureEffect(1.0, "step", 0.0).act(np.array([-1.0, 0.5, 2.0]))  # the second step is at place + 1
         array([0., 1., 2.])
         """
         if self.shape == "hump":
@@ -222,12 +222,13 @@ def _plan_kinds(family: Family, rng: Generator) -> list[str]:
     return kinds
 
 
-def _plan_effects(family: Family, rng: Generator) -> list[Effect]:
+def _plan_effects(family: Family, rng: Generator) -> list[FeatureEffect]:
     weights = rng.uniform(0.5, 1.5, family.useful) * np.where(rng.random(family.useful) < 0.2, -1.0, 1.0)
     weights /= np.sqrt((weights**2).sum())
     shapes = _SHAPES.get(family.shape, ("straight",))
     return [
-        Effect(float(weight), str(rng.choice(shapes)), float(rng.uniform(-0.5, 0.5))) for weight in weights
+        FeatureEffect(float(weight), str(rng.choice(shapes)), float(rng.uniform(-0.5, 0.5)))
+        for weight in weights
     ]
 
 

@@ -1,5 +1,5 @@
 from .attribution import attribute_rows as attribute_rows
-from .clocks import Clock as Clock
+from .clocks import TrainingClock as TrainingClock
 from .interruption import Stopped as Stopped
 from .layers import Moments as Moments
 from .layers import RowDropout as RowDropout

@@ -10,13 +10,13 @@ from placings.training.plans import TrainingPlan
 PROBE = 4  # steps taken together while nothing is known of their speed
 
 
-class Clock:
+class TrainingClock:
     """The seconds that a run has taken, from when this is made, and what is left of its budget.
 
     `budget` is in seconds, 0 for no bound. A run that goes on from a checkpoint adds what it had taken.
 
     >>> times = iter([10.0, 14.0, 14.0])
-    >>> clock = Clock(60.0, now=lambda: next(times))
+    >>> clock = TrainingClock(60.0, now=lambda: next(times))
     >>> clock.go_on(5.0)
     >>> clock.spent, clock.left
     (9.0, 51.0)
@@ -49,7 +49,7 @@ class Timekeeper:
     the first check, steps are taken as long as they fit: then at least there is something to check.
     """
 
-    def __init__(self, clock: Clock, pace: float | None = None) -> None:
+    def __init__(self, clock: TrainingClock, pace: float | None = None) -> None:
         self.clock = clock
         self.pace = pace  # seconds a step; of a run that goes on, what it took until then
         self.check = 0.0  # seconds of the last check

@@ -29,7 +29,7 @@ from placings.training.checkpoints import (
     unpack_optimizer,
     write_checkpoint,
 )
-from placings.training.clocks import PROBE, Clock, Timekeeper
+from placings.training.clocks import PROBE, Timekeeper, TrainingClock
 from placings.training.interruption import Interruption, Stopped, hold_signals
 from placings.training.optimizers import Pacer, RunningMean, make_optimizer
 from placings.training.packing import pack_lists
@@ -62,7 +62,7 @@ def train(
     resident: bool | None = None,
     graph: bool | None = None,
     on_step: Callable[[int], object] = lambda step: None,
-    clock: Clock | None = None,
+    clock: TrainingClock | None = None,
 ) -> History:
     """Train `model` (see `rankers.networks.Network`) in place; the weights of the best check are kept.
 
@@ -77,7 +77,7 @@ def train(
     speed of a few steps that are undone.
     """
     device = next(model.parameters()).device
-    clock = clock or Clock(plan.budget)
+    clock = clock or TrainingClock(plan.budget)
     if not (np.diff(data.offsets) >= 2).any():
         warnings.warn("no query has two rows, so there is nothing to learn.", PlacingsWarning, stacklevel=2)
         model.eval()
@@ -130,7 +130,7 @@ def train(
 
 
 @dataclass
-class Standing:
+class TrainingState:
     """Where a run stands: steps taken, what happened, the best check and the weights it had."""
 
     step: int = 0
@@ -273,7 +273,9 @@ def _say_kept(checkpoint: Path | None, find_written: Callable[[], int]) -> Itera
         raise Stopped(written, checkpoint) from None
 
 
-def _find_stop(plan: TrainingPlan, now: Standing, keeper: Timekeeper, job: Job, every: int | None) -> int:
+def _find_stop(
+    plan: TrainingPlan, now: TrainingState, keeper: Timekeeper, job: Job, every: int | None
+) -> int:
     """The step at which something is to be done next; the present one if there is no time for more."""
     step = now.step
     target = min(plan.steps, (step // plan.check_every + 1) * plan.check_every)
@@ -282,7 +284,7 @@ def _find_stop(plan: TrainingPlan, now: Standing, keeper: Timekeeper, job: Job, 
     return int(job.processes.follow(found)) if keeper.clock.budget else found
 
 
-def _stretch(job: Job, take: Runner, keeper: Timekeeper, now: Standing) -> TrainingPlan:
+def _stretch(job: Job, take: Runner, keeper: Timekeeper, now: TrainingState) -> TrainingPlan:
     """The plan, its schedule over as many steps as the budget is expected to have room for.
 
     The steps that tell the speed are undone, so that a run of that many steps without a budget has the same
@@ -356,7 +358,7 @@ def _copy_state(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
-def _save(path: Path, job: Job, now: Standing, clock: Clock, mark: dict[str, Any]) -> None:
+def _save(path: Path, job: Job, now: TrainingState, clock: TrainingClock, mark: dict[str, Any]) -> None:
     now.history.seconds = clock.spent
     if job.processes.rank == 0:
         tensors, plain = pack_optimizer(job.optimizer)
@@ -370,12 +372,12 @@ def _save(path: Path, job: Job, now: Standing, clock: Clock, mark: dict[str, Any
     job.processes.wait()
 
 
-def _resume(job: Job, path: Path | None, mark: dict[str, Any]) -> Standing:
+def _resume(job: Job, path: Path | None, mark: dict[str, Any]) -> TrainingState:
     if path is not None and job.processes.rank == 0:
         sweep_leftovers(path)
     found = None if path is None else read_checkpoint(path, mark, job.processes)
     if found is None:
-        return Standing()
+        return TrainingState()
     device = job.source.device
     job.model.load_state_dict(found.part("model"))
     unpack_optimizer(job.optimizer, found)
@@ -385,7 +387,7 @@ def _resume(job: Job, path: Path | None, mark: dict[str, Any]) -> Standing:
         job.mean.count = int(found.optimizer["count"])
     kept = {name: tensor.to(device) for name, tensor in found.part("kept").items()}
     found.history.ended = ""  # a larger budget may let it go on
-    return Standing(found.step, found.history, -np.inf if found.best is None else found.best, kept)
+    return TrainingState(found.step, found.history, -np.inf if found.best is None else found.best, kept)
 
 
 __getattr__ = keep_old_names(__name__, {"_set_up": "set_up_job"})

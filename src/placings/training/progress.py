@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from placings.core import show_progress
-from placings.training.clocks import Clock
+from placings.training.clocks import TrainingClock
 
 SURE = 8  # steps after which a speed is believed
 
 
 @contextmanager
-def show_steps(steps: int, wanted: bool, clock: Clock | None = None) -> Iterator[Callable[[int], None]]:
+def show_steps(
+    steps: int, wanted: bool, clock: TrainingClock | None = None
+) -> Iterator[Callable[[int], None]]:
     """A bar on stderr, if wanted, on a terminal, in the first process alone; tell what it yields each step.
 
     A run that goes on from a checkpoint starts where it stopped, and its speed counts from there. Where the
@@ -33,7 +35,7 @@ def show_steps(steps: int, wanted: bool, clock: Clock | None = None) -> Iterator
         yield tell
 
 
-def expect_end(step: int, steps: int, clock: Clock, begun: tuple[int, float]) -> int:
+def expect_end(step: int, steps: int, clock: TrainingClock, begun: tuple[int, float]) -> int:
     """The step that a run will end at, all `steps` or where its time is up, at the speed since `begun`.
 
     `begun` is the step, and the clock's seconds, that the speed counts from.

@@ -143,7 +143,7 @@ def test_a_kind_that_is_one_fold_short_when_time_ends_stays_in_the_blend(data: R
 def ranker_ledger(data: RankingData, steps: int) -> Ledger:
     """The ledger of a search that was cut after so many steps."""
     plan = AutoRanker(kinds=["linear", "lightgbm"], folds=3, steps=steps, random_state=0)
-    search = auto.Search(data, plan._make_plan(data, ["linear", "lightgbm"]), Ledger())
+    search = auto.CandidateSearch(data, plan._make_plan(data, ["linear", "lightgbm"]), Ledger())
     plan._walk(search, 0.0)
     return search.ledger
 

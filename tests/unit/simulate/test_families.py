@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadInput, UnknownName
-from placings.simulate.families import FAMILIES, LEVELS, SHARES, Effect, Family, FamilyDraw, make_family
+from placings.simulate.families import (
+    FAMILIES,
+    LEVELS,
+    SHARES,
+    Family,
+    FamilyDraw,
+    FeatureEffect,
+    make_family,
+)
 
 HALVES = {
     part: [family for family in FAMILIES.values() if family.part == part] for part in ("development", "final")
@@ -174,11 +182,11 @@ def test_an_interacting_truth_is_more_than_its_single_effects(name: str) -> None
 
 def test_humps_and_steps_have_their_shape() -> None:
     at = np.array([-2.0, 0.0, 0.5, 2.0])
-    hump = Effect(1.0, "hump", 0.0).act(at)
+    hump = FeatureEffect(1.0, "hump", 0.0).act(at)
     assert hump[1] == 1.0
     assert hump[0] == hump[3] < hump[2]
-    np.testing.assert_array_equal(Effect(1.0, "step", 0.2).act(at), [0.0, 0.0, 1.0, 2.0])
-    np.testing.assert_array_equal(Effect(1.0, "straight", 0.2).act(at), at)
+    np.testing.assert_array_equal(FeatureEffect(1.0, "step", 0.2).act(at), [0.0, 0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(FeatureEffect(1.0, "straight", 0.2).act(at), at)
 
 
 # -- copies and drift --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from placings.losses import find_loss
 from placings.metrics import metric
 from placings.rankers.presets import settle
 from placings.training import loop
-from placings.training.clocks import PROBE, Clock, Timekeeper
+from placings.training.clocks import PROBE, Timekeeper, TrainingClock
 from placings.training.plans import History
 from placings.training.progress import expect_end
 
@@ -57,7 +57,7 @@ def run(
 ) -> tuple[dict[str, np.ndarray], History]:
     checkpoint = more.pop("checkpoint", None)
     network = make_network(DATA)
-    clock = None if hands is None else Clock(budget, now=hands)
+    clock = None if hands is None else TrainingClock(budget, now=hands)
     plan = make_plan(**{"steps": 60, "check_every": 10, "budget": budget, **more})
     history = loop.train(
         network, find_loss("softmax"), DATA, plan, valid=valid, metric=metric("ndcg@5"), clock=clock,
@@ -136,7 +136,7 @@ def test_a_run_that_goes_on_has_spent_what_it_spent(hands: Hands, tmp_path: Path
 
 
 def test_a_timekeeper_counts_whole_checks() -> None:
-    clock = Clock(100.0, now=lambda: 0.0)
+    clock = TrainingClock(100.0, now=lambda: 0.0)
     keeper = Timekeeper(clock)
     assert keeper.expect_steps(make_plan(steps=70, check_every=20)) == 70  # nothing is known
     keeper.note(4, 9.0)  # what was made ready in it does not count
@@ -149,11 +149,11 @@ def test_a_timekeeper_counts_whole_checks() -> None:
 
 def test_the_bar_ends_where_the_run_will() -> None:
     times = count(0.0, 1.0)  # a second passes whenever someone looks
-    clock = Clock(100.0, now=lambda: next(times))
+    clock = TrainingClock(100.0, now=lambda: next(times))
     assert expect_end(5, 1000, clock, (0, 0.0)) == 1000  # too soon to say
-    later = Clock(100.0, now=iter([0.0, 20.0, 20.0]).__next__)
+    later = TrainingClock(100.0, now=iter([0.0, 20.0, 20.0]).__next__)
     assert expect_end(40, 1000, later, (0, 0.0)) == 200  # two steps a second, 80 seconds left
-    unbound = Clock(now=iter([0.0, 20.0]).__next__)
+    unbound = TrainingClock(now=iter([0.0, 20.0]).__next__)
     assert expect_end(40, 1000, unbound, (0, 0.0)) == 1000
 
 

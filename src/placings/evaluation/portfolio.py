@@ -31,6 +31,7 @@ SURVIVORS = 6  # candidates that get all folds at the most
 COLUMNS = {
     "params": {"force_col_wise": True}
 }  # LightGBM: a quarter less time from 46 features on, and level below
+SOONER = {"check_every": 100, "patience": 5, "list_size": 120}  # a network on large data
 HOPELESS = 0.02  # so far behind the best, and two standard errors more, a kind gets no more folds
 
 
@@ -71,8 +72,11 @@ class Results(Protocol):
         ...
 
 
-def list_core(kinds: Sequence[str]) -> list[Candidate]:
-    """The candidates that come first: linear ones over every transform, and one of each other kind."""
+def list_core(kinds: Sequence[str], queries: int = 0) -> list[Candidate]:
+    """The candidates that come first: linear ones over every transform, and one of each other kind.
+
+    Of many `queries` a network stops sooner: its first look would take longer than all others together.
+    """
     found = [
         Candidate(f"ridge over {transform}", "linear", "ridge", {"transform": transform})
         for transform in ("quantile_normal", "piecewise", "cdf", "log1p", "query_minmax", "gauss")
@@ -80,7 +84,7 @@ def list_core(kinds: Sequence[str]) -> list[Candidate]:
     found += [
         Candidate("LightGBM", "lightgbm", "lightgbm", {**COLUMNS, "rounds": 600}),
         Candidate("CatBoost", "catboost", "catboost", {"loss": "QueryRMSE", "rounds": 600}),
-        Candidate("neural", "neural", "neural", {}),
+        Candidate("neural", "neural", "neural", SOONER if queries > LARGE else {}),
         Candidate("XGBoost", "xgboost", "xgboost", {"subsample": 0.8, "colsample": 0.7}),
     ]
     return [each for each in found if each.kind in kinds]
@@ -165,7 +169,7 @@ def plan_steps(
     # a first look at a sample is not a fold of its own: the fold is fitted whole by those who stay
     begin = 0 if sample else 1
     middle = min(MIDDLE, folds)
-    core = list_core(kinds)
+    core = list_core(kinds, queries)
     for each in core:
         yield Step(each, 0, 0, sample)
     kept = _drop_hopeless(_keep_best(core, results, 1, len(kinds) + 1), results, 1)

@@ -71,6 +71,8 @@ def test_large_data_are_looked_at_in_a_sample_first_and_then_whole() -> None:
     core = list_core(ALL)
     assert {step.sample for step in steps[: len(core)]} == {portfolio.LARGE}
     assert (steps[len(core)].fold, steps[len(core)].sample) == (0, None)
+    network = next(s.candidate for s in steps if s.candidate.name == "neural")
+    assert network.settings["patience"] == 5  # it stops sooner than by its own default
 
 
 def test_the_same_seed_has_the_same_schedule_and_another_seed_draws_other_settings() -> None:

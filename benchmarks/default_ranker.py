@@ -10,11 +10,12 @@ three folds by query, each the test once; a made family has one draw for each fo
 
 Methods: `auto` is `pg.AutoRanker(budget)`. `lightgbm`, `xgboost` and `catboost` are tuned by `pg.tune` (TPE
 over the ranker's default space, its own settings first) until the budget is spent: fitted on 80 % of the
-training queries, judged on the others by ndcg@10, which also stop a training early. The best setting is fitted
-once more in the same way, to know its number of rounds, and then with that many on all training queries. The
-clock is looked at between trials, so the last trial and these fits come on top: the seconds are kept. `ridge` takes its transform and C from the same split and is fitted on
-everything. `neural` is `pg.NeuralRanker()`, `neural_old` the default that it had on 2026-11-18. The last
-three have no budget.
+training queries, judged on the others by ndcg@10, which also stop a training early. The best setting is
+fitted once more in the same way, to know its number of rounds, and then with that many on all training
+queries. The clock is looked at between trials, so the last trial and these fits come on top: the seconds are
+kept. `ridge` takes its transform and C from the same split and is fitted on everything; `ridge_wide` does so
+with all transforms that auto's ridges have, `piecewise` and `query_minmax` too. `neural` is
+`pg.NeuralRanker()`, `neural_old` the default that it had on 2026-11-18. Ridges and networks have no budget.
 
 Everyone has one thread. The budget is wall-clock time, so run no more processes than there are idle cores;
 the load and the CPU seconds are kept with each cell. A cell (set, fold, method, minutes) is one file below
@@ -39,6 +40,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -74,11 +76,13 @@ DATA = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "ltr"
 OUT = "benchmarks/results/default_ranker"
 METRICS = ("ndcg@10", "ndcg@5")
 TREES = ("lightgbm", "xgboost", "catboost")
-METHODS = ("auto", *TREES, "ridge", "neural_old", "neural")
+METHODS = ("auto", *TREES, "ridge", "ridge_wide", "neural_old", "neural")
 BUDGETED = ("auto", *TREES)  # the minutes belong to the names of their cells
-# A method that changed gets the next number, and new cells. Trees, 2: at the end they are fitted on everything.
-REVISIONS = {**dict.fromkeys(METHODS, 1), **dict.fromkeys(TREES, 2)}
+# A method that changed gets the next number, and new cells. 2: trees are fitted on everything at the end, in
+# auto too.
+REVISIONS = {**dict.fromkeys(METHODS, 1), **dict.fromkeys((*TREES, "auto"), 2)}
 TRANSFORMS = ("raw", "gauss", "cdf", "log1p", "quantile_normal")
+WIDE = (*TRANSFORMS, "piecewise", "query_minmax")
 CS = tuple(10.0**power for power in range(-4, 4))
 SPLIT_SEED = 2026
 FOLDS = 3  # of a real set: a third is the test of each
@@ -187,7 +191,7 @@ def fit_tuned(method: str, train: pg.RankingData, seconds: float, seed: int) -> 
 def fit_ridge(method: str, train: pg.RankingData, seconds: float, seed: int) -> tuple[Any, dict[str, Any]]:
     inner, valid = split_inner(train, seed)
     best = (-np.inf, "", 0.0)
-    for name in TRANSFORMS:
+    for name in WIDE if method == "ridge_wide" else TRANSFORMS:
         fitted = make_transform(name).fit(inner)
         learned, judged = fitted.transform_data(inner), fitted.transform_data(valid)
         for C in CS:
@@ -217,7 +221,7 @@ class Transformed:
 
 
 FITS: dict[str, Callable[[str, pg.RankingData, float, int], tuple[Any, dict[str, Any]]]] = {
-    "auto": fit_auto, **dict.fromkeys(TREES, fit_tuned), "ridge": fit_ridge,
+    "auto": fit_auto, **dict.fromkeys(TREES, fit_tuned), "ridge": fit_ridge, "ridge_wide": fit_ridge,
     "neural": fit_neural, "neural_old": fit_neural,
 }  # fmt: skip
 
@@ -565,24 +569,25 @@ def print_hindsight(results: Results, metric: str, form: str) -> None:
 
 
 def print_networks(results: Results, form: str) -> None:
-    """Networks against ridge, where effects add up and where they interact."""
+    """Networks against ridges, where effects add up and where they interact."""
     rows = []
-    for method in ("neural", "neural_old"):
-        for truth in ("additive", "interacting"):
-            sets = [name for name in results.values if name in FAMILIES and FAMILIES[name].truth == truth]
-            found = weigh_sets(results.find_pairs(method, "ridge", sets))
-            if found is None:
-                continue
-            if truth == "additive":
-                verdict = f"not behind by {INFERIOR}: {'shown' if found.low > -INFERIOR else 'not shown'}"
-            else:
-                shown = "shown" if found.low > AHEAD else "the mean only" if found.mean > AHEAD else "no"
-                verdict = f"ahead by {AHEAD}: {shown}"
-            rows.append(
-                [f"{method} − ridge, {truth}", str(found.sets), format_difference(found.mean),
-                 format_interval(found.low, found.high, signed=True),
-                 format_interval(found.low_sets, found.high_sets, signed=True), verdict]
-            )  # fmt: skip
+    for method, line, truth in product(
+        ("neural", "neural_old"), ("ridge", "ridge_wide"), ("additive", "interacting")
+    ):
+        sets = [name for name in results.values if name in FAMILIES and FAMILIES[name].truth == truth]
+        found = weigh_sets(results.find_pairs(method, line, sets))
+        if found is None:
+            continue
+        if truth == "additive":
+            verdict = f"not behind by {INFERIOR}: {'shown' if found.low > -INFERIOR else 'not shown'}"
+        else:
+            shown = "shown" if found.low > AHEAD else "the mean only" if found.mean > AHEAD else "no"
+            verdict = f"ahead by {AHEAD}: {shown}"
+        rows.append(
+            [f"{method} − {line}, {truth}", str(found.sets), format_difference(found.mean),
+             format_interval(found.low, found.high, signed=True),
+             format_interval(found.low_sets, found.high_sets, signed=True), verdict]
+        )  # fmt: skip
     if rows:
         note = "A verdict is that of the interval over queries, each set of the same weight."
         head = ("networks", "sets", "mean", "over queries", "over sets", "verdict")

@@ -59,6 +59,10 @@ from placings.rankers import (
 MAY_HOLD = ("LinearRanker", "LightGBMRanker", "CatBoostRanker", "XGBoostRanker", "NeuralRanker")
 MEMBERS, REPORT = "members.json", "report.json"
 FEWEST = 10  # queries below which nothing can be tried out: a ridge is fitted and that is it
+WHOLE_TAKES, WHOLE_TAKES_NETWORK = (
+    2.5,
+    1.5,
+)  # a fit on everything, in fits without a fold; trees get more rounds
 RESERVE = 0.04  # of the budget is kept for the end
 LONGEST_REASON = 200  # letters of an error that a candidate fell out for
 MOST_OF_KIND = 3  # candidates of a kind in the blend
@@ -70,11 +74,15 @@ class Ledger:
     """All that was tried; what the schedule asks."""
 
     tried: dict[str, list[Tried]] = field(default_factory=dict)
+    whole: dict[str, Tried] = field(default_factory=dict)  # fitted on everything
     failed: dict[str, str] = field(default_factory=dict)
 
     def add(self, tried: Tried) -> None:
         """Note a step that was done."""
-        self.tried.setdefault(tried.step.candidate.name, []).append(tried)
+        if tried.step.whole:
+            self.whole[tried.step.candidate.name] = tried
+        else:
+            self.tried.setdefault(tried.step.candidate.name, []).append(tried)
 
     def mean(self, candidate: Candidate, folds: int) -> float:
         """The mean over queries of the first folds of the first deal; −inf if one of them is missing."""
@@ -94,6 +102,16 @@ class Ledger:
         if len(behind) < 2:
             return 0.0, np.inf
         return float(behind.mean()), float(behind.std(ddof=1) / np.sqrt(len(behind)))
+
+    def length(self, candidate: Candidate) -> float:
+        """How many rounds or steps its whole folds took in the mean, up to the best one; 0 without any."""
+        found = [t.length for t in self.tried.get(candidate.name, []) if t.step.sample is None]
+        return float(np.mean(found)) if found else 0.0
+
+    def count_seconds(self, name: str) -> float:
+        """What a candidate's steps took."""
+        whole = [self.whole[name]] if name in self.whole else []
+        return sum(each.seconds for each in [*self.tried.get(name, []), *whole])
 
     def _find(self, candidate: Candidate, folds: int) -> list[Tried]:
         """Its first look, if one fold is asked for; else these folds, or nothing if one is missing."""
@@ -343,8 +361,7 @@ class AutoRanker(Ranker):
         self.shares_ = {name: float(w) for name, w in zip(names, weights, strict=True) if w > 0.0}
         chosen = []
         for name, share in self.shares_.items():
-            models, scales = finish(field_[name], data)
-            chosen.append((name, models, scales, share))
+            chosen.append((name, *finish(field_[name], ledger.whole.get(name), data), share))
         self._take_models(chosen)
         together = _mean(judge(weights @ matrix))
         facts = {"blend": together, "leader": alone[leader], "name": leader, "queries": lists.n_queries}
@@ -352,9 +369,9 @@ class AutoRanker(Ranker):
 
     def _take_models(self, chosen: Sequence[tuple[str, Sequence[Ranker], Sequence[float], float]]) -> None:
         models, weights, owners = [], [], []
-        for name, own, scales, share in chosen:
+        for name, own, parts, share in chosen:
             models += list(own)
-            weights += [share / (len(own) * scale) for scale in scales]
+            weights += [share * part for part in parts]
             owners += [name] * len(own)
         self.models_, self.weights_, self.owners_ = tuple(models), np.array(weights), tuple(owners)
 
@@ -368,12 +385,13 @@ class AutoRanker(Ranker):
             whole = [each for each in done if each.step.sample is None]
             mean = float(average_values(whole or done).max())
             note = "" if whole else f"on a sample of {done[0].step.sample:,} queries"
+            note = "and on everything" if name in ledger.whole else note
             if done[0].step.candidate.kind == "linear":
                 note = f"C = {CS[choose_setting(whole or done)]:g}"
             tried.append(
                 {
                     "name": name, "kind": done[0].step.candidate.kind, "folds": len(whole), "mean": mean,
-                    "seconds": round(sum(each.seconds for each in done), 3),
+                    "seconds": round(ledger.count_seconds(name), 3),
                     "weight": round(self.shares_.get(name, 0.0), 4), "note": note,
                     "settings": dict(done[0].step.candidate.settings),
                 }
@@ -384,7 +402,7 @@ class AutoRanker(Ranker):
             tried.append(
                 {
                     "name": name, "kind": "", "folds": len(done), "mean": None, "weight": 0.0, "settings": {},
-                    "seconds": round(sum(each.seconds for each in done), 3), "note": f"failed: {why}",
+                    "seconds": round(ledger.count_seconds(name), 3), "note": f"failed: {why}",
                 }
             )  # fmt: skip
         notes = [f"{self.steps_} steps: {stopped}."]
@@ -466,7 +484,8 @@ class CandidateSearch:
                 raise
             except Exception as error:  # one that cannot cope with the data must not end the search
                 why = " ".join(f"{type(error).__name__}: {error}".split())
-                ledger.failed[step.candidate.name] = why[:LONGEST_REASON]
+                name = step.candidate.name + (", on everything" if step.whole else "")
+                ledger.failed[name] = why[:LONGEST_REASON]
                 return
             if place is not None:
                 keep_step(place, tried)
@@ -516,8 +535,12 @@ def make_plain(data: RankingData) -> Candidate:
 def guess_seconds(step: Step, ledger: Ledger, queries: int) -> float:
     """How long a step may take, by those of the same candidate, or else of the same kind.
 
-    Where only a sample was looked at, a whole fold takes longer by as much as it has more queries.
+    Where only a sample was looked at, a whole fold takes longer by as much as it has more queries, and a fit
+    on everything by WHOLE_TAKES.
     """
+    longer = 1.0
+    if step.whole:
+        longer = WHOLE_TAKES_NETWORK if step.candidate.kind == "neural" else WHOLE_TAKES
 
     def list_seconds(done: Iterable[Tried]) -> list[float]:
         more = 1.0 if step.sample is None else 0.0
@@ -528,7 +551,7 @@ def guess_seconds(step: Step, ledger: Ledger, queries: int) -> float:
     own = ledger.tried.get(step.candidate.name, [])
     alike = [t for t in own if (t.step.sample is None) == (step.sample is None)]
     if own:
-        return max(list_seconds(alike or own))
+        return longer * max(list_seconds(alike or own))
     kin = [t for done in ledger.tried.values() for t in done if t.step.candidate.kind == step.candidate.kind]
     return float(np.mean(list_seconds(kin))) if kin else 0.0
 
@@ -590,13 +613,22 @@ def list_rows(data: RankingData, queries: Ints) -> Ints:
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
-def finish(done: Sequence[Tried], data: RankingData) -> tuple[list[Ranker], list[float]]:
-    """The models that stand for a candidate, and the scale of each one's scores."""
+def finish(done: Sequence[Tried], whole: Tried | None, data: RankingData) -> tuple[list[Ranker], list[float]]:
+    """The models that stand for a candidate, and what each one's score is multiplied by.
+
+    The models of folds have the same say, and together half of it where one was fitted on everything. What
+    that one scores is not held out, so its scale is that of the folds.
+    """
     candidate = done[0].step.candidate
     if candidate.kind == "linear":
         model = make_linear(candidate, CS[choose_setting(done)]).fit(data)
-        return [model], [measure_spread(model.predict(data), data.offsets) or 1.0]
-    return [each.model for each in done if each.model], [scale_scores(each, 0, data)[1] for each in done]
+        return [model], [1.0 / (measure_spread(model.predict(data), data.offsets) or 1.0)]
+    models = [each.model for each in done if each.model]
+    scales = [scale_scores(each, 0, data)[1] for each in done]
+    if whole is None or whole.model is None:
+        return models, [1.0 / (len(models) * scale) for scale in scales]
+    parts = [0.5 / (len(models) * scale) for scale in scales]
+    return [*models, whole.model], [*parts, 0.5 / float(np.mean(scales))]
 
 
 def _mean(values: Floats) -> float:

@@ -27,6 +27,8 @@ from placings.transforms import make_transform
 CS = tuple(10.0**power for power in range(-5, 4))  # what a linear candidate's C is chosen from
 WATCHED = 1 / 8  # of a step's training queries are held out for early stopping
 FEWEST_WATCHED = 4  # queries; with fewer to watch a ranker is trained to its end
+NOBODY: Ints = np.zeros(0, dtype=np.int64)  # the queries that judge a step on everything
+OWN_SEED = 1000  # in a fold's place in the seed of a step on everything
 SCORES, FACTS, MODEL = "scores.npy", "facts.json", "model"  # of a kept step
 
 
@@ -40,6 +42,7 @@ class Tried:
     values: Floats  # [settings, queries] of the metric
     seconds: float
     model: Ranker | None = field(repr=False)  # None for a linear candidate
+    length: int = 0  # rounds or steps up to the best one
 
 
 class OutOfTime(Exception):
@@ -84,31 +87,39 @@ def take_step(
 ) -> Tried:
     """Fit a candidate without a fold and score that fold.
 
-    `left` is how many seconds there are. A network that would need more is broken off: `OutOfTime`.
+    `left` is how many seconds there are. A network that would need more is broken off: `OutOfTime`. A step on
+    everything has no fold to score.
     """
     began = time.perf_counter()
-    train, watched, held = cut_step(step, data, parts, seed)
+    train, watched, held = (data, None, NOBODY) if step.whole else cut_step(step, data, parts, seed)
     lists = data[held]
     model: Ranker | None = None
+    length = 0
     if step.candidate.kind == "linear":
         scores = score_path(step.candidate, train, lists)
     else:
-        number = (1_000_003 * seed + 1009 * step.deal + step.fold) % 2**32
+        number = (1_000_003 * seed + 1009 * step.deal + (OWN_SEED if step.whole else step.fold)) % 2**32
         model = make_ranker(step.candidate.ranker, **{**step.candidate.settings, "random_state": number})
         known = model.get_params(deep=False)
         if "metric" in known:
             model.set_params(metric=metric)
         if "budget" in known:
             model.set_params(budget="none" if left is None else left)
+        if step.whole:
+            length_of = (
+                {"steps": step.whole, "holdout": 0.0} if "holdout" in known else {"rounds": step.whole}
+            )
+            model.set_params(**length_of)
         model.fit(train, valid=watched)
+        length = int(model.history_.best_step if "holdout" in known else model.rounds_)
         if "budget" in known:
             if model.history_.ended == "budget":
                 raise OutOfTime
             model.set_params(budget="none")  # what was left is no setting that a bundle should keep
-        scores = model.predict(lists)[None, :]
+        scores = np.zeros((1, 0)) if step.whole else model.predict(lists)[None, :]
     values = judge_all(scores, lists, metric)
     seconds = time.perf_counter() - began
-    return Tried(step, held, scores, values, seconds, model)
+    return Tried(step, held, scores, values, seconds, model, length)
 
 
 def make_linear(candidate: Candidate, C: float) -> LinearRanker:
@@ -162,8 +173,8 @@ def name_step(step: Step, prints: str, seed: int, metric: str, folds: int) -> st
     """The folder of a step: named after all that could change it."""
     made_of = {
         "candidate": [step.candidate.name, step.candidate.ranker, dict(step.candidate.settings)],
-        "step": [step.deal, step.fold, step.sample], "data": prints, "seed": seed, "metric": metric,
-        "folds": folds, "versions": find_versions(),
+        "step": [step.deal, step.fold, step.sample, step.whole], "data": prints, "seed": seed,
+        "metric": metric, "folds": folds, "versions": find_versions(),
     }  # fmt: skip
     return f"step-{digest_facts(made_of)}"
 
@@ -174,7 +185,9 @@ def keep_step(place: Path, tried: Tried) -> None:
     write_array(place / SCORES, tried.scores.ravel())
     if tried.model is not None:
         tried.model.save(place / MODEL)
-    write_facts(place / FACTS, {"seconds": tried.seconds, "settings": len(tried.scores)})
+    write_facts(
+        place / FACTS, {"seconds": tried.seconds, "settings": len(tried.scores), "length": tried.length}
+    )
 
 
 def read_step(
@@ -184,7 +197,7 @@ def read_step(
     facts = None if place is None else read_facts(place / FACTS)
     if place is None or facts is None:
         return None
-    held = parts[step.fold]
+    held = NOBODY if step.whole else parts[step.fold]
     lists = data[held]
     count = int(facts["settings"])
     flat = read_array(place / SCORES, count * lists.n_rows)
@@ -193,4 +206,5 @@ def read_step(
         return None
     scores = np.array(flat).reshape(count, lists.n_rows)
     model = load_ranker(place / MODEL) if wants_model else None
-    return Tried(step, held, scores, judge_all(scores, lists, metric), float(facts["seconds"]), model)
+    values = judge_all(scores, lists, metric)
+    return Tried(step, held, scores, values, float(facts["seconds"]), model, int(facts["length"]))

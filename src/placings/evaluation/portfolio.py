@@ -4,8 +4,9 @@ A candidate is a ranker with its settings. A step fits one candidate on all but 
 scores the fold that was left out. The schedule is successive halving, in an order that may be cut short
 anywhere: linear models over every transform and one candidate of each kind on one fold; those that are not
 hopeless on two more; other candidates of each kind on one fold, and those that beat their kind's best on two
-more; the survivors on the folds that are left. Then come candidates drawn by seed, and the survivors on folds
-that are dealt anew, so that more models are averaged.
+more. Then the best tree and network of each kind are fitted once on everything, for as long as their folds
+took, and the survivors on the folds that are left. Then come candidates drawn by seed, and the survivors on
+folds that are dealt anew, so that more models are averaged.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ COLUMNS = {
     "params": {"force_col_wise": True}
 }  # LightGBM: a quarter less time from 46 features on, and level below
 SOONER = {"check_every": 100, "patience": 5, "list_size": 120}  # a network on large data
+STRETCH = {"neural": 1.7}  # on everything a training is longer than on the folds by this
+STRETCH_TREES = 2.2
 HOPELESS = 0.02  # so far behind the best, and two standard errors more, a kind gets no more folds
 
 
@@ -52,12 +55,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """Fit one candidate without one fold of one deal; `sample` trains on so many queries at the most."""
+    """Fit one candidate without one fold of one deal; `sample` trains on so many queries at the most.
+
+    With `whole`, fit it on everything, for so many rounds or steps: nothing is left to judge it.
+    """
 
     candidate: Candidate
     deal: int
     fold: int
     sample: int | None = None
+    whole: int = 0
 
 
 class Results(Protocol):
@@ -69,6 +76,10 @@ class Results(Protocol):
 
     def lag(self, candidate: Candidate, leader: Candidate, folds: int) -> tuple[float, float]:
         """How far it is behind another one in the mean over queries, and the standard error of that."""
+        ...
+
+    def length(self, candidate: Candidate) -> float:
+        """How many rounds or steps its folds took in the mean, up to the best one; 0 if none was fitted."""
         ...
 
 
@@ -111,6 +122,10 @@ def list_others(kinds: Sequence[str]) -> list[Candidate]:
         Candidate(
             "XGBoost, small trees", "xgboost", "xgboost",
             {"max_depth": 3, "subsample": 0.7, "colsample": 0.5, "reg_lambda": 10.0, "rounds": 600},
+        ),
+        Candidate(
+            "CatBoost, depth 2", "catboost", "catboost",
+            {"loss": "QueryRMSE", "depth": 2, "l2_leaf_reg": 10.0, "rounds": 800},
         ),
         Candidate("CatBoost, YetiRank", "catboost", "catboost", {"rounds": 400}),
     ]  # fmt: skip
@@ -177,11 +192,15 @@ def plan_steps(
     kept = _drop_hopeless(kept, results, middle)
     yield from _challenge(kept, list_others(kinds), results, sample, range(begin, middle))
     kept = _keep_best([*kept, *list_others(kinds)], results, middle, SURVIVORS)
+    whole: set[str] = set()
+    yield from _fit_whole(kept, results, middle, whole)
     yield from _walk(kept, range(middle, folds))
+    yield from _fit_whole(kept, results, folds, whole)
     for bracket in range(1, BRACKETS + 1):
         drawn = draw_candidates(kinds, bracket, seed)
         yield from _challenge(kept, drawn, results, sample, range(begin, folds))
         kept = _keep_best([*kept, *drawn], results, folds, SURVIVORS)
+        yield from _fit_whole(kept, results, folds, whole)
         yield from _walk(kept, range(folds), deal=bracket)  # more models to average
 
 
@@ -190,6 +209,19 @@ def _walk(candidates: Sequence[Candidate], folds: Iterable[int], deal: int = 0) 
     for fold in folds:
         for each in candidates:
             yield Step(each, deal, fold)
+
+
+def _fit_whole(
+    candidates: Sequence[Candidate], results: Results, folds: int, done: set[str]
+) -> Iterator[Step]:
+    """The best tree and network of each kind on everything, unless it is in `done`; the best of all first."""
+    ranked = sorted(candidates, key=lambda each: -results.mean(each, folds))
+    leaders = {each.kind: each for each in reversed(ranked)}
+    for each in ranked:
+        if leaders[each.kind] is each and each.stops and each.name not in done:
+            done.add(each.name)
+            length = results.length(each) * STRETCH.get(each.kind, STRETCH_TREES)
+            yield Step(each, 0, 0, whole=max(1, round(length)))
 
 
 def _challenge(

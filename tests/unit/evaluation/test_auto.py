@@ -18,6 +18,7 @@ from placings.evaluation.inner_trials import CS, OutOfTime, Tried, cut_step, dea
 from placings.evaluation.portfolio import Candidate, Step
 from placings.rankers import LinearRanker, make_scorer, score_ridges
 
+TREES_TOO: dict[str, Any] = {"kinds": ["linear", "lightgbm"], "folds": 3, "random_state": 0}
 QUICK: dict[str, Any] = {"kinds": ["linear"], "folds": 3, "random_state": 0}
 
 
@@ -146,6 +147,76 @@ def ranker_ledger(data: RankingData, steps: int) -> Ledger:
     search = auto.CandidateSearch(data, plan._make_plan(data, ["linear", "lightgbm"]), Ledger())
     plan._walk(search, 0.0)
     return search.ledger
+
+
+# -- fits on everything ----------------------------------------------------------------------------
+
+
+def test_the_best_of_each_kind_is_fitted_on_everything_as_long_as_its_folds_took(
+    data: RankingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = count_steps(monkeypatch)
+    ranker = AutoRanker(steps=22, **TREES_TOO).fit(data)
+    (step,) = [step for step in taken if step.whole]
+    name, before = step.candidate.name, taken[: taken.index(step)]
+    assert {each.fold for each in before if each.candidate.name == name} == {0, 1, 2}
+    models = [m for m, o in zip(ranker.models_, ranker.owners_, strict=True) if o == name]
+    assert len(models) == 4  # three folds and everything
+    rounds = [model.rounds_ for model in models]
+    assert rounds[3] == step.whole == max(1, round(2.2 * float(np.mean(rounds[:3]))))
+    assert "and on everything" in ranker.report()
+
+
+def test_a_fit_on_everything_has_half_of_its_candidates_say(data: RankingData) -> None:
+    candidate = Candidate("LightGBM", "lightgbm", "lightgbm", {"rounds": 5})
+    parts = deal_folds(data, 3, 0)
+    folds = [inner_trials.take_step(Step(candidate, 0, fold), data, parts, 0, "ndcg@10") for fold in (0, 1)]
+    whole = inner_trials.take_step(Step(candidate, 0, 0, whole=7), data, parts, 0, "ndcg@10")
+    assert isinstance(whole.model, pg.LightGBMRanker)
+    assert (whole.model.rounds_, whole.held.tolist(), whole.length) == (7, [], 7)
+    scales = [inner_trials.scale_scores(each, 0, data)[1] for each in folds]
+    models, weights = auto.finish(folds, whole, data)
+    assert models == [folds[0].model, folds[1].model, whole.model]
+    mean = (scales[0] + scales[1]) / 2
+    np.testing.assert_allclose(weights, [0.25 / scales[0], 0.25 / scales[1], 0.5 / mean])
+    np.testing.assert_allclose(auto.finish(folds, None, data)[1], [0.5 / scales[0], 0.5 / scales[1]])
+
+
+def test_a_network_on_everything_takes_its_steps_and_holds_nothing_out(data: RankingData) -> None:
+    pytest.importorskip("torch")
+    candidate = Candidate("neural", "neural", "neural", {"members": 1, "hidden": (4,), "check_every": 5})
+    done = inner_trials.take_step(Step(candidate, 0, 0, whole=12), data, [], 0, "ndcg@10", left=600.0)
+    assert isinstance(done.model, pg.NeuralRanker)
+    assert (len(done.model.history_.loss), done.model.history_.checks) == (12, [])
+    assert (done.model.holdout, done.model.budget) == (0.0, "none")
+
+
+def test_without_its_fit_on_everything_a_candidate_stays(
+    data: RankingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = auto.take_step
+
+    def take(step: Step, *args: Any) -> Tried:
+        if step.whole:
+            raise ValueError("no room")
+        return real(step, *args)
+
+    monkeypatch.setattr(auto, "take_step", take)
+    ranker = AutoRanker(steps=22, **TREES_TOO).fit(data)
+    assert any(name.startswith("LightGBM") for name in ranker.shares_)
+    assert "on everything" in ranker.report()
+    assert "failed: ValueError: no room" in ranker.report()
+
+
+def test_a_kept_fit_on_everything_is_taken_from_its_folder(
+    data: RankingData, test: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = AutoRanker(steps=22, keep=tmp_path, **TREES_TOO).fit(data)
+    taken = count_steps(monkeypatch)
+    again = AutoRanker(steps=22, keep=tmp_path, **TREES_TOO).fit(data)
+    assert taken == []
+    assert len(again.models_) == len(first.models_)
+    np.testing.assert_allclose(again.predict(test), first.predict(test), atol=1e-9)
 
 
 # -- kept steps ------------------------------------------------------------------------------------

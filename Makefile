@@ -69,6 +69,7 @@ bench-data: $(STAMP)  ## those on the shared real data, in $PLACINGS_DATA (defau
 bench-default: $(STAMP)  ## the default ranker against tuned peers, on real sets and made families; half a day
 	$(BIN)/python benchmarks/default_ranker.py run $(ARGS)
 	$(BIN)/python benchmarks/default_ranker.py table $(ARGS)
+	$(BIN)/python benchmarks/whole_fits.py
 
 # tf_ranking.py starts tf_ranking_peer.py in the peer's environment
 bench-peers: $(STAMP)  ## training speed against TF-Ranking; PEER=tfr/bin/python names its environment
@@ -78,6 +79,7 @@ bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted
 	$(BIN)/python benchmarks/gpu_training.py speed
 	$(BIN)/python benchmarks/gpu_training.py precision
 	$(BIN)/python benchmarks/gpu_training.py recovery
+	$(BIN)/python benchmarks/network_sizes.py
 
 # serve_load.py starts serve_peer.py and drives it by serve_client.py; ARGS='--soak 30' watches memory instead
 bench-serve: $(STAMP)  ## load on placings serve beside LightGBM behind FastAPI; needs make demo; 8 minutes

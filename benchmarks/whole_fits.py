@@ -11,6 +11,8 @@ of both, each half; the mean over rankers by family, and over families with a 95
 
 The families for development alone, so that nothing is learnt about the final ones. One thread, one draw of
 each family (`random_state=0`), seeds fixed. Queries without anything relevant are left out.
+
+Needs placings[trees].
 """
 
 from __future__ import annotations

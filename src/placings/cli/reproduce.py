@@ -51,6 +51,9 @@ def run_table1(
     methods: Annotated[
         str, typer.Option(help="Transforms to compare, with commas.", autocompletion=complete_transforms)
     ] = "raw,gauss,cdf,log1p,mixture",
+    linear: Annotated[
+        bool, typer.Option("--linear/--no-linear", help="A ridge over each transform beside them.")
+    ] = True,
     trees: Annotated[bool, typer.Option("--trees", help="LightGBM and CatBoost beside them.")] = False,
     attention: Annotated[bool, typer.Option("--attention", help="Every method over attention, too.")] = False,
     groupwise: Annotated[
@@ -86,8 +89,9 @@ def run_table1(
 ) -> None:
     """Table 1 of the feature transformation paper: Raw, Gauss, CDF, Log1p and Mixture, with tests.
 
-    Finished cells (method, fold, seed) are kept in --out: run the same command again to go on. The tables
-    are printed beside the paper's, and written there as JSON, Markdown and LaTeX, with Figure 2.
+    A ridge over each transform stands beside the networks. Finished cells (method, fold, seed) are kept
+    in --out: run the same command again to go on. The tables are printed beside the paper's, and written
+    there as JSON, Markdown and LaTeX, with Figure 2.
 
     \b
     Examples:
@@ -114,6 +118,7 @@ def run_table1(
             steps=steps,
             device=device,
             folds=numbers,
+            linear=linear,
             trees=trees,
             attention=attention,
             groupwise=groupwise,

@@ -25,6 +25,8 @@ LARGE = 1000  # queries from which the default preset has a larger network, and 
 OF_LARGE: dict[str, Any] = {
     "hidden": (128, 64), "members": 8, "dropout": 0.3, "batch": 32, "steps": 20_000, "check_every": 200,
 }  # fmt: skip
+MANY = 3000  # queries from which it needs less dropout
+OF_MANY: dict[str, Any] = {**OF_LARGE, "dropout": 0.1}
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> NetworkSetti
         raise UnknownName("preset", str(preset), PRESETS)
     settings = PRESETS[preset]
     if preset == "default" and queries >= LARGE:
-        settings = replace(settings, **OF_LARGE)
+        settings = replace(settings, **(OF_MANY if queries >= MANY else OF_LARGE))
     chosen = {name: given[name] for name in asdict(settings) if given.get(name) is not None}
     if "budget" in chosen:
         chosen["budget"] = _as_seconds(chosen["budget"])

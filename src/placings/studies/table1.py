@@ -242,7 +242,7 @@ class Table1Cells:
         began = time.perf_counter()
         facts: dict[str, Any] = {
             "format": FORMAT, "method": entrant.name, "network": entrant.block, "fold": fold.number,
-            "seed": seed, "lr": rate,
+            "seed": seed, entrant.rate_name: rate,
         }  # fmt: skip
         scores: Floats = np.zeros(0)
         try:
@@ -289,7 +289,7 @@ class Table1Cells:
             FORMAT, find_versions(), type(entrant.ranker).__name__, settings, list(fold.prints),
             seed, rate, self.keep,
         ]  # fmt: skip
-        about = f"fold{fold.number}-seed{seed}-lr{rate:g}"
+        about = f"fold{fold.number}-seed{seed}-{entrant.rate_name}{rate:g}"
         return self.folder / f"{name_cell(f'{entrant.block}_{entrant.name}', whole, about=about)}.json"
 
 
@@ -346,6 +346,7 @@ def reproduce_table1(
     steps: int | None = None,
     device: str | None = None,
     folds: Folds = None,
+    linear: bool = True,
     trees: bool | Sequence[str] = False,
     attention: bool = False,
     groupwise: bool = False,
@@ -365,14 +366,16 @@ def reproduce_table1(
 
     `path_or_data` is the folder of MSLR-WEB30K (its Fold1 unless `folds` says how many or which), of Istella
     or another known collection, any data that `placings.read` reads, a RankingData (5 query folds, with one
-    part for validation) or a list of (train, valid, test). One fold is in memory at a time. `trees` adds
-    LightGBM and CatBoost (or those named); `attention` and `groupwise` train every method in these networks
-    too, each compared with its own Raw and Log1p.
+    part for validation) or a list of (train, valid, test). One fold is in memory at a time. `linear` adds a
+    ridge over each transform, over `quantile_normal` for the mixture; `trees` adds LightGBM and CatBoost (or
+    those named); `attention` and `groupwise` train every method in these networks too, each compared with its
+    own Raw and Log1p.
 
     Each cell (method, fold, seed) uses the preset with `steps`, `device` and other `settings` of NeuralRanker
     in its place. **The learning rate** is `lr`, or is chosen for each method on the first fold with the first
     seed (of 0.5, 0.1, 0.02 with AdaGrad; 0.003, 0.001, 0.0003 with AdamW; 0.1, 0.05, 0.02 for trees): the one
-    with the largest NDCG@5 on validation data, then kept for all folds and seeds. `keep="best"` scores with
+    with the largest NDCG@5 on validation data, then kept for all folds and seeds. A ridge has a C in place of
+    it, of 0.01, 1 and 100, and is fitted once a fold, since seeds do not change it. `keep="best"` scores with
     the weights of the best check on validation data, "last" with those of the last step; the paper says
     neither.
 
@@ -394,7 +397,8 @@ def reproduce_table1(
     networks = ["feedforward", *["attention"] * attention, *["groupwise"] * groupwise]
     chosen_trees = DEFAULT_TREES if trees is True else tuple(trees or ())
     entrants = list_entrants(
-        methods, preset=preset, networks=networks, trees=chosen_trees, lr=lr, metric=f"ndcg@{CUTOFF}",
+        methods, preset=preset, networks=networks, linear=linear, trees=chosen_trees, lr=lr,
+        metric=f"ndcg@{CUTOFF}",
         settings={"verbose": progress is True, **asked},
     )  # fmt: skip
     check_share("alpha", alpha)
@@ -471,7 +475,8 @@ class _Study:
             rate = self._choose_rate(entrant, fold)
             tried = self.first.pop(entrant.key, None)  # the chosen trial is a cell
             results = [] if tried is None else [tried]
-            results += [self._make(entrant, fold, seed, rate) for seed in self.seeds[len(results) :]]
+            seeds = self.seeds[:1] if entrant.linear else self.seeds
+            results += [self._make(entrant, fold, seed, rate) for seed in seeds[len(results) :]]
             self.scores.setdefault((entrant.block, entrant.name), []).append(
                 [each.scores for each in results]
             )
@@ -510,13 +515,13 @@ class _Study:
         verb = f"{result.facts['seconds']:.1f} s" if result.fresh else "kept"
         self.say(
             f"{self.done} of {self.total}: {entrant.key}, fold {fold.number}, seed "
-            f"{seed}, lr {rate:g}: NDCG@{CUTOFF} on validation {result.valid:.4f}, {verb}"
+            f"{seed}, {entrant.rate_name} {rate:g}: NDCG@{CUTOFF} on validation {result.valid:.4f}, {verb}"
         )
         return result
 
 
 def _count_cells(entrants: Sequence[Entrant], seeds: int, folds: int) -> int:
-    return sum(len(each.rates) - 1 + seeds * folds for each in entrants)
+    return sum(len(each.rates) - 1 + (1 if each.linear else seeds) * folds for each in entrants)
 
 
 def _compare_block(study: _Study, network: str, rule: str, **testing: Any) -> Comparison:
@@ -528,9 +533,14 @@ def _compare_block(study: _Study, network: str, rule: str, **testing: Any) -> Co
 def _list_notes(study: _Study, keep: str, lr: float | None) -> list[str]:
     kept = "the best check on validation data" if keep == "best" else "the last step"
     notes = [f"Weights: those of {kept} (the paper does not say)."]
-    if any(each["tried"] for each in study.rates.values()):
+    chosen = {
+        "Learning rates": any(study.rates[each.key]["tried"] for each in study.entrants if not each.linear),
+        "C of the ridges": any(each.linear for each in study.entrants),
+    }
+    what = " and ".join(name for name, is_chosen in chosen.items() if is_chosen)
+    if what:
         notes.append(
-            f"Learning rates: the best NDCG@{CUTOFF} on the validation data of the first fold with the first "
+            f"{what}: the best NDCG@{CUTOFF} on the validation data of the first fold with the first "
             "seed, then kept for all folds and seeds."
         )
     if lr is not None:

@@ -139,7 +139,7 @@ class Table1:
             for name in PAPER:
                 heading = f"The paper's Table 1, on other data: {name}"
                 sections.append((heading, render_grid(make_paper_grid(name), format)))
-        sections.append(("Learning rates", render_grid(self._make_rates(), format)))
+        sections.append(("Learning rates, and C of lines", render_grid(self._make_rates(), format)))
         if self.claims:
             sections.append(("What the paper says of Figure 2", self._say_claims(format)))
         notes = [*self.notes, self._say_seconds()]
@@ -180,7 +180,9 @@ class Table1:
             )
             rows.append((Cell(key), Cell(tried or "as given"), Cell(f"{each['chosen']:g}")))
         return Grid(
-            ("network: method", "NDCG@5 on validation data by learning rate", "chosen"), tuple(rows), left=2
+            ("network: method", "NDCG@5 on validation data by learning rate or C", "chosen"),
+            tuple(rows),
+            left=2,
         )
 
     def _say_claims(self, format: str) -> str:

@@ -38,6 +38,7 @@ SMALL = (
     "hidden=[4]",
     "--folds",
     "1,2",
+    "--no-linear",
 )
 
 
@@ -63,6 +64,7 @@ def test_help_shows_examples() -> None:
     shown = run("table1", "--help").output
     assert "placings reproduce table1 MSLR-WEB30K --device cuda" in shown
     for option in (
+        "--linear",
         "--trees",
         "--attention",
         "--groupwise",

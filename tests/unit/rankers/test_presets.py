@@ -56,6 +56,16 @@ def fitted(request: pytest.FixtureRequest, data: RankingData) -> pg.NeuralRanker
     return pg.NeuralRanker(**{**TINY, **SMALL[request.param]}).fit(data)
 
 
+def test_the_default_network_grows_with_the_queries_and_needs_less_dropout_from_many() -> None:
+    small, large, many = (settle("default", {}, queries) for queries in (999, 2999, 3000))
+    assert [(each.hidden, each.members, each.dropout) for each in (small, large, many)] == [
+        ((64,), 16, 0.3), ((128, 64), 8, 0.3), ((128, 64), 8, 0.1),
+    ]  # fmt: skip
+    assert replace(many, dropout=0.3) == large
+    assert settle("default", {"dropout": 0.5}, 3000).dropout == 0.5
+    assert settle("zhuang2020", {}, 3000) == settle("zhuang2020", {})
+
+
 def test_the_demands_cover_every_network() -> None:
     used = {settle(s.get("preset", "default"), s).network for s in SMALL.values()}
     assert used == set(NETWORKS)

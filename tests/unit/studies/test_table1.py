@@ -17,13 +17,16 @@ from placings.core.errors import BadInput, MissingExtra, PlacingsWarning, Unknow
 from placings.data.collections import name_mslr_features
 from placings.data.ranking import RankingData
 from placings.evaluation.comparison import compare
+from placings.rankers import LinearRanker
 from placings.studies import table1, table1_entrants
 from placings.studies.table1 import find_source, reproduce_table1
 from placings.studies.table1_result import METRICS, PAPER, Table1
 from placings.training.plans import Diverged
 
 SMALL: dict[str, Any] = {"hidden": [4], "batch": 8, "check_every": 10}
-QUICK: dict[str, Any] = {"steps": 20, "seeds": 2, "settings": SMALL, "bootstrap": 100, "permutations": 200}
+QUICK: dict[str, Any] = {
+    "steps": 20, "seeds": 2, "settings": SMALL, "bootstrap": 100, "permutations": 200, "linear": False,
+}  # fmt: skip
 AS_LETOR = pytest.mark.filterwarnings(
     "ignore::placings.core.errors.Mismatch"
 )  # the sizes are not the published
@@ -128,8 +131,9 @@ def test_the_published_table_is_bold_where_the_mixture_is_and_raw_has_no_mark() 
 def test_other_data_get_five_query_folds_and_the_papers_table_apart(tmp_path: Path) -> None:
     pg.write(make_data(15, 0), tmp_path / "rows.txt")
     table = reproduce_table1(
-        tmp_path / "rows.txt", methods=["cdf"], steps=2, seeds=1, lr=0.1, settings=SMALL, bootstrap=0
-    )
+        tmp_path / "rows.txt", methods=["cdf"], steps=2, seeds=1, lr=0.1, settings=SMALL, bootstrap=0,
+        linear=False,
+    )  # fmt: skip
     text = table.report("markdown")
     assert table.settings["folds"] == [1, 2, 3, 4, 5]
     assert "5 query folds" in text
@@ -281,6 +285,24 @@ def test_trees_stand_beside_the_neural_rankers_with_rates_of_their_own(small: An
     assert set(table.rates["trees: LightGBM"]["tried"]) == {"0.1", "0.05", "0.02"}
 
 
+def test_a_ridge_over_each_transform_stands_beside_the_networks(small: Any) -> None:
+    lines: list[str] = []
+    asked: dict[str, Any] = {**QUICK, "linear": True}
+    table = reproduce_table1(small, methods=("raw", "mixture"), lr=0.1, progress=lines.append, **asked)
+    ridges = ["ridge over raw", "ridge over quantile_normal"]  # a line has no mixture
+    assert list(table.blocks["feedforward"]["drop"].means) == ["Raw", "Mixture", *ridges]
+    found = table.rates["lines: ridge over raw"]
+    assert set(found["tried"]) == {"0.01", "1", "100"}
+    assert found["tried"][f"{found['chosen']:g}"] == max(found["tried"].values())
+    assert len(lines) == 2 * 2 * 2 + 2 * (2 + 2)  # two seeds of networks; two other Cs, one fit a fold
+    assert any("lines: ridge over raw, fold 1, seed 0, C 100" in line for line in lines)
+    assert all(("C" in cell) == cell["method"].startswith("ridge") for cell in table.cells)
+    alone = LinearRanker("ridge", transform="raw", C=found["chosen"]).fit(small[0][0]).predict(small[0][2])
+    first = compare({"ridge": [alone]}, [small[0][2]], METRICS, bootstrap=0).means["ridge"]["ndcg@5"]
+    (cell,) = [c for c in table.cells if c["method"] == "ridge over raw" and c["fold"] == 1]
+    assert cell["test"]["ndcg@5"] == pytest.approx(first)
+
+
 def test_a_library_that_is_not_there_is_named_before_anything_is_trained(
     small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,7 +351,7 @@ data = pg.make_ranking(60, n_features=6, mean_size=12, random_state=0).data
 table = reproduce_table1(
     data, methods=("raw", "mixture"), seeds=1, folds=[1, 2], lr=0.1, steps=400, out=sys.argv[1],
     settings={"hidden": [16], "batch": 8, "check_every": 50, "checkpoint_every": 20}, bootstrap=50,
-    permutations=100, progress=lambda line: print(line, flush=True),
+    linear=False, permutations=100, progress=lambda line: print(line, flush=True),
 )
 """
 

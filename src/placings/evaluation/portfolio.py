@@ -28,6 +28,7 @@ LARGE = 1000  # training queries above which the first look is on a sample of so
 MIDDLE = 3  # folds that decide who gets all
 BRACKETS = 8  # rounds of drawn candidates behind the portfolio
 DRAWN = 2  # candidates that a round draws for each kind with something to draw
+SECOND_CHANCE = 2  # trees and networks that are tried on after all where none but lines were left
 SURVIVORS = 6  # candidates that get all folds at the most
 COLUMNS = {
     "params": {"force_col_wise": True}
@@ -196,6 +197,15 @@ def plan_steps(
     yield from _fit_whole(kept, results, middle, whole)
     yield from _walk(kept, range(middle, folds))
     yield from _fit_whole(kept, results, folds, whole)
+    if not any(each.stops for each in kept):  # there is time left, so others get a second chance
+        again = [each for each in core if each.stops and np.isfinite(results.mean(each, 1))]
+        again = sorted(again, key=lambda each: -results.mean(each, 1))[:SECOND_CHANCE]
+        for each in again:
+            yield from _walk(
+                [each], range(middle if np.isfinite(results.mean(each, middle)) else begin, folds)
+            )
+        kept += again
+        yield from _fit_whole(kept, results, folds, whole)
     for bracket in range(1, BRACKETS + 1):
         drawn = draw_candidates(kinds, bracket, seed)
         yield from _challenge(kept, drawn, results, sample, range(begin, folds))

@@ -23,13 +23,17 @@ class Told:
 
     def mean(self, candidate: Candidate, folds: int) -> float:
         bonus = 0.001 if candidate.name.endswith("quantile_normal") else 0.0
-        mine = {step.fold for step in self.done if step.candidate == candidate and step.sample is None}
+        folded = [step for step in self.done if step.sample is None and not step.whole]
+        mine = {step.fold for step in folded if step.candidate == candidate}
         if folds > 1 and not set(range(folds)) <= mine:
             return float("-inf")
         return self.by_kind.get(candidate.kind, 0.5) + bonus
 
     def lag(self, candidate: Candidate, leader: Candidate, folds: int) -> tuple[float, float]:
         return self.mean(leader, folds) - self.mean(candidate, folds), 0.001
+
+    def length(self, candidate: Candidate) -> float:
+        return 10.0
 
 
 def walk(by_kind: dict[str, float], *, queries: int = 100, steps: int = 400, seed: int = 0) -> list[Step]:
@@ -58,6 +62,43 @@ def test_the_survivors_get_all_folds_and_then_folds_that_are_dealt_anew() -> Non
     folds = {(step.deal, step.fold) for step in steps if step.candidate.name == "LightGBM"}
     assert {(0, fold) for fold in range(5)} <= folds
     assert {(1, fold) for fold in range(5)} <= folds
+
+
+def test_the_best_of_each_kind_is_fitted_on_everything_once_behind_three_folds() -> None:
+    steps = walk({"neural": 0.51, "lightgbm": 0.52})
+    whole = [step for step in steps if step.whole]
+    names = [step.candidate.name for step in whole]
+    assert names[:2] == ["LightGBM", "neural"]  # the best first
+    assert {"CatBoost", "XGBoost"} <= set(names)
+    assert len(set(names)) == len(names)
+    assert {step.candidate.kind: step.whole for step in whole} == {
+        "lightgbm": 22, "catboost": 22, "xgboost": 22, "neural": 17,
+    }  # fmt: skip
+    before = steps[: steps.index(whole[0])]
+    assert {step.fold for step in before if step.candidate.name == "LightGBM"} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("queries", [100, 5000])
+def test_where_only_lines_are_left_the_two_best_others_get_a_second_chance(queries: int) -> None:
+    told = {"linear": 0.6, "lightgbm": 0.1, "xgboost": 0.1, "catboost": 0.41, "neural": 0.42}
+    steps = walk(told, queries=queries, steps=1000)[len(list_core(ALL)) :]
+    first = [step for step in steps if step.candidate.kind != "linear"]
+    folds = list(range(1 if queries == 100 else 0, 5))
+    assert [(step.candidate.name, step.fold) for step in first[: 2 * len(folds)]] == [
+        (name, fold) for name in ("neural", "CatBoost") for fold in folds
+    ]
+    whole = first[2 * len(folds) : 2 * len(folds) + 2]
+    assert [(step.candidate.name, step.whole) for step in whole] == [("neural", 17), ("CatBoost", 22)]
+    assert {step.candidate.kind for step in first} == {"neural", "catboost"}
+    assert ("neural", 1) in {(step.candidate.name, step.deal) for step in steps}
+
+
+def test_lines_alone_have_no_second_chance_to_give() -> None:
+    told = Told({})
+    for step in islice(plan_steps(["linear"], told, queries=100, folds=5, seed=0), 200):
+        told.done.append(step)
+    taken = [(step.candidate.name, step.deal, step.fold) for step in told.done]
+    assert len(set(taken)) == len(taken)
 
 
 def test_another_candidate_gets_more_folds_only_if_it_beats_its_kinds_best() -> None:

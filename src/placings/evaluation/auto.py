@@ -130,7 +130,7 @@ class AutoRanker(Ranker):
     left out: first all on one fold, then the better ones on more, then settings drawn by seed. Lists that
     stop a training early are never those that judge it. The best candidates are blended by weights that
     are chosen on held-out scores and drawn towards equal ones. A blended candidate is the mean of the models
-    of its folds; a linear one is fitted once more, on everything.
+    of its folds; the best tree and network of each kind, and every linear one, learn from everything too.
 
     `budget` ("10m", "1h30m", seconds; None for the whole schedule) only decides how far down the schedule
     `fit` gets: the next step is begun if it is expected to end in time. `steps_` says how many steps that

@@ -80,6 +80,7 @@ bench-gpu: $(STAMP)  ## the paper's recipe on one GPU: speed, precision, planted
 	$(BIN)/python benchmarks/gpu_training.py precision
 	$(BIN)/python benchmarks/gpu_training.py recovery
 	$(BIN)/python benchmarks/network_sizes.py
+	$(BIN)/python benchmarks/network_default.py run
 
 # serve_load.py starts serve_peer.py and drives it by serve_client.py; ARGS='--soak 30' watches memory instead
 bench-serve: $(STAMP)  ## load on placings serve beside LightGBM behind FastAPI; needs make demo; 8 minutes

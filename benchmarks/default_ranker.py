@@ -2,7 +2,8 @@
 
     python benchmarks/default_ranker.py run --sets real,dev --minutes 2 --processes 2
     python benchmarks/default_ranker.py table --sets real,dev --metric ndcg@10 --format markdown
-    python benchmarks/default_ranker.py curve --sets mslr,dev02 --minutes 1,10,60
+    python benchmarks/default_ranker.py run --sets dev02 --methods auto --folds 1 --minutes 10 --keep out/kept
+    python benchmarks/default_ranker.py curve --sets dev02 --folds 1 --minutes 1,10,60
 
 Sets are named one by one or as groups: `real` (the MSLR sample without the last query of each file, which
 may be cut short; OHSUMED-min, WikiTables, MQ2008), `dev` and `final` (the made families). A real set has
@@ -16,6 +17,9 @@ queries. The clock is looked at between trials, so the last trial and these fits
 kept. `ridge` takes its transform and C from the same split and is fitted on everything; `ridge_wide` does so
 with all transforms that auto's ridges have, `piecewise` and `query_minmax` too. `neural` is
 `pg.NeuralRanker()`, `neural_old` the default that it had on 2026-11-18. Ridges and networks have no budget.
+
+For a curve run one budget after the other, the smallest first. With `--keep` auto goes on from the steps that
+the smaller budget took: their time counts, so that its cell is the same but for the clock.
 
 Everyone has one thread. The budget is wall-clock time, so run no more processes than there are idle cores;
 the load and the CPU seconds are kept with each cell. A cell (set, fold, method, minutes) is one file below
@@ -39,7 +43,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -167,17 +171,20 @@ def split_inner(train: pg.RankingData, seed: int) -> tuple[pg.RankingData, pg.Ra
     return inner, valid
 
 
-def fit_auto(method: str, train: pg.RankingData, seconds: float, seed: int) -> tuple[Any, dict[str, Any]]:
-    ranker = pg.AutoRanker(budget=seconds, random_state=seed).fit(train)
-    return ranker, {"shares": ranker.shares_, "steps": ranker.steps_, "search_seconds": ranker.seconds_}
+def fit_auto(task: Task, train: pg.RankingData) -> tuple[Any, dict[str, Any]]:
+    keep = None if task.keep is None else task.keep / f"{task.set}-{task.fold}"
+    ranker = pg.AutoRanker(budget=task.seconds, random_state=task.fold, keep=keep).fit(train)
+    facts = {"shares": ranker.shares_, "steps": ranker.steps_, "search_seconds": ranker.seconds_}
+    return ranker, {**facts, "ended": ranker.told_["notes"][0]}
 
 
-def fit_tuned(method: str, train: pg.RankingData, seconds: float, seed: int) -> tuple[Any, dict[str, Any]]:
+def fit_tuned(task: Task, train: pg.RankingData) -> tuple[Any, dict[str, Any]]:
+    seed = task.fold
     inner, valid = split_inner(train, seed)
-    ranker = pg.make_ranker(method, random_state=seed, n_jobs=1)
+    ranker = pg.make_ranker(task.method, random_state=seed, n_jobs=1)
     began = time.perf_counter()
     found = pg.tune(
-        ranker, inner, valid, trials=None, timeout=seconds, metric="ndcg@10", random_state=seed
+        ranker, inner, valid, trials=None, timeout=task.seconds, metric="ndcg@10", random_state=seed
     )  # fmt: skip
     searched = time.perf_counter() - began
     rounds = max(1, found.fit(inner, valid=valid).rounds_)
@@ -188,10 +195,10 @@ def fit_tuned(method: str, train: pg.RankingData, seconds: float, seed: int) -> 
     return found.best_ranker().set_params(rounds=rounds).fit(train), facts
 
 
-def fit_ridge(method: str, train: pg.RankingData, seconds: float, seed: int) -> tuple[Any, dict[str, Any]]:
-    inner, valid = split_inner(train, seed)
+def fit_ridge(task: Task, train: pg.RankingData) -> tuple[Any, dict[str, Any]]:
+    inner, valid = split_inner(train, task.fold)
     best = (-np.inf, "", 0.0)
-    for name in WIDE if method == "ridge_wide" else TRANSFORMS:
+    for name in WIDE if task.method == "ridge_wide" else TRANSFORMS:
         fitted = make_transform(name).fit(inner)
         learned, judged = fitted.transform_data(inner), fitted.transform_data(valid)
         for C in CS:
@@ -202,11 +209,11 @@ def fit_ridge(method: str, train: pg.RankingData, seconds: float, seed: int) -> 
     return Transformed(fitted, ranker), {"settings": {"transform": best[1], "C": best[2]}}
 
 
-def fit_neural(method: str, train: pg.RankingData, seconds: float, seed: int) -> tuple[Any, dict[str, Any]]:
+def fit_neural(task: Task, train: pg.RankingData) -> tuple[Any, dict[str, Any]]:
     settings: dict[str, Any] = {}
-    if method == "neural_old":
+    if task.method == "neural_old":
         settings = OLD | (OLD_LARGE if train.n_queries >= 1000 else {})
-    return pg.NeuralRanker(random_state=seed, device="cpu", **settings).fit(train), {}
+    return pg.NeuralRanker(random_state=task.fold, device="cpu", **settings).fit(train), {}
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,7 @@ class Transformed:
         return self.ranker.predict(self.transform.transform_data(data))
 
 
-FITS: dict[str, Callable[[str, pg.RankingData, float, int], tuple[Any, dict[str, Any]]]] = {
+FITS: dict[str, Callable[[Task, pg.RankingData], tuple[Any, dict[str, Any]]]] = {
     "auto": fit_auto, **dict.fromkeys(TREES, fit_tuned), "ridge": fit_ridge, "ridge_wide": fit_ridge,
     "neural": fit_neural, "neural_old": fit_neural,
 }  # fmt: skip
@@ -237,6 +244,11 @@ class Task:
     fold: int
     method: str
     minutes: float
+    keep: Path | None = field(default=None, compare=False)  # where auto keeps its steps
+
+    @property
+    def seconds(self) -> float:
+        return 60.0 * self.minutes
 
     @property
     def name(self) -> str:
@@ -283,7 +295,7 @@ def make_cell(task: Task) -> dict[str, Any]:
     began, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ranker, facts = FITS[task.method](task.method, train, 60.0 * task.minutes, task.fold)
+        ranker, facts = FITS[task.method](task, train)
     took, cpu = time.perf_counter() - began, time.process_time() - worked
     members = {
         name: {metric: float(np.nanmean(values)) for metric, values in measure_test(member, test).items()}
@@ -320,9 +332,16 @@ def start_worker() -> None:
             measure_test(ranker.fit(data), data)
 
 
-def list_tasks(sets: Sequence[str], methods: Sequence[str], minutes: float, folds: int) -> list[Task]:
+def list_tasks(
+    sets: Sequence[str], methods: Sequence[str], minutes: float, folds: int, keep: Path | None = None
+) -> list[Task]:
     """Cells by fold, then set, then method: a run that is stopped has something of every set."""
-    return [Task(name, fold, method, minutes) for fold in range(folds) for name in sets for method in methods]
+    return [
+        Task(name, fold, method, minutes, keep)
+        for fold in range(folds)
+        for name in sets
+        for method in methods
+    ]
 
 
 def run(tasks: Sequence[Task], out: Path, processes: int) -> int:
@@ -622,20 +641,25 @@ def print_curve(
         first: Floats | None = None
         for budget, results in found.items():
             if results.missing:
-                rows.append([f"{name}, {budget:g} min", f"{results.missing} cells are missing", "-", "-"])
+                rows.append([f"{name}, {budget:g} min", f"{results.missing} cells are missing", *"----"])
                 continue
             values = results.pick(name, "auto")
             low, high = interval_means(values[:, None], bounds=[(0.0, 1.0)])
             first = values if first is None else first
             apart = values - first
             ends = interval_means(apart[:, None])
+            chosen = [cell.get("chosen", {}) for cell in results.cells.values()]
+            steps = [each.get("steps", 0) for each in chosen]
+            took = [each.get("search_seconds", 0.0) for each in chosen]
             rows.append(
                 [f"{name}, {budget:g} min", format_mean(float(np.nanmean(values))),
                  format_interval(low[0], high[0]),
                  f"{format_difference(float(np.nanmean(apart)))} "
-                 f"{format_interval(ends[0][0], ends[1][0], signed=True)}"]
+                 f"{format_interval(ends[0][0], ends[1][0], signed=True)}",
+                 f"{np.mean(steps):.0f}", f"{np.mean(took):.0f}"]
             )  # fmt: skip
-    print(show(("auto", metric, "interval", "minus the first budget"), rows, form))
+    note = "Steps and seconds: the mean over folds. Where the seconds are few, the schedule was at its end."
+    print(show(("auto", metric, "interval", "minus the first budget", "steps", "s"), rows, form, [note]))
 
 
 # -- the edge ----------------------------------------------------------------------------------------------
@@ -656,6 +680,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--processes", type=int, default=1, help="cells at once; 0: in this process, with its threads"
     )
+    options.add_argument(
+        "--keep", type=Path, help="a folder for auto's steps, which a larger budget goes on from"
+    )
     options.add_argument("--metric", choices=METRICS, default=METRICS[0])
     options.add_argument("--format", choices=("text", "markdown", "latex", "html"), default="text")
     return options.parse_args(arguments)
@@ -671,7 +698,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "curve":
         print_curve(sets, minutes, chosen.folds, chosen.out, chosen.metric, chosen.format)
         return 0
-    tasks = list_tasks(sets, methods, minutes[0], chosen.folds)
+    if len(minutes) > 1:
+        raise SystemExit(
+            f"run and table take one budget, curve takes several. Got --minutes {chosen.minutes}."
+        )
+    tasks = list_tasks(sets, methods, minutes[0], chosen.folds, chosen.keep)
     if chosen.command == "table":
         print_table(collect(tasks, chosen.out, chosen.metric), chosen.metric, chosen.format)
         return 0

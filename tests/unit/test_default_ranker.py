@@ -67,7 +67,7 @@ def test_a_run_keeps_its_cells_and_a_second_one_makes_none(
 def test_a_cell_holds_what_the_ranker_scores_on_the_test_queries(contest: Any, tmp_path: Path) -> None:
     task = contest.Task("dev14", 0, "ridge", 2.0)
     cell = contest.run_task(task, tmp_path)
-    ranker, _ = contest.fit_ridge("ridge", make_small("dev14", 0)[0], 0.0, 0)
+    ranker, _ = contest.fit_ridge(task, make_small("dev14", 0)[0])
     test = make_small("dev14", 0)[1]
     expected = pg.ndcg(ranker.predict(test), test.y, test.offsets, k=5)
     np.testing.assert_allclose(contest.unpack_values(cell["values"]["ndcg@5"]), expected, atol=1e-5)
@@ -198,6 +198,34 @@ def test_the_curve_compares_budgets_and_names_what_is_missing(
     assert "dev01, 2 min" in said
     assert "0.6000" in said
     assert "1 cells are missing" in said
+
+
+def test_a_larger_budget_goes_on_from_the_steps_that_a_smaller_one_kept(
+    contest: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    class Quick(pg.AutoRanker):
+        """As many steps as the seconds of the budget."""
+
+        def _fit(self, *parts: Any) -> None:
+            self.set_params(steps=round(self.budget), kinds=["linear"], folds=2)
+            super()._fit(*parts)
+            taken.append(len(list(Path(self.keep).glob("step-*"))))
+
+    monkeypatch.setattr(contest.pg, "AutoRanker", Quick)
+    keep = tmp_path / "kept"
+    for seconds in (2, 4):
+        wanted = ["--sets", "dev01", "--methods", "auto", "--folds", "1", "--minutes", str(seconds / 60)]
+        wanted += ["--processes", "0", "--out", str(tmp_path), "--keep", str(keep)]
+        assert contest.main(["run", *wanted]) == 0
+    assert taken == [2, 4]
+    assert [path.name for path in keep.iterdir()] == ["dev01-0"]
+
+
+def test_a_run_has_one_budget(contest: Any) -> None:
+    with pytest.raises(SystemExit, match="one budget"):
+        contest.main(["run", "--minutes", "1,10"])
 
 
 def test_folds_of_a_real_set_are_apart_and_cover_it(contest: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,8 @@ def run_page(page: str, files: Path, folder: Path, *, short: bool) -> None:
     """All commands of a page in turn, in a folder that has the files but not what they will make."""
     shutil.copytree(files, folder, dirs_exist_ok=True)
     (folder / ".venv").symlink_to(sys.prefix)
-    (folder / "docs").symlink_to(DOCS)
+    for name in ("docs", "benchmarks"):
+        (folder / name).symlink_to(ROOT / name)
     programs = folder / "programs"
     programs.mkdir()
     if short:

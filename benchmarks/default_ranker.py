@@ -645,20 +645,22 @@ def print_curve(
                 continue
             values = results.pick(name, "auto")
             low, high = interval_means(values[:, None], bounds=[(0.0, 1.0)])
+            more = ""
+            if first is not None:
+                ends = interval_means((values - first)[:, None])
+                more = show_difference(float(np.nanmean(values - first)), ends[0][0], ends[1][0])
             first = values if first is None else first
-            apart = values - first
-            ends = interval_means(apart[:, None])
             chosen = [cell.get("chosen", {}) for cell in results.cells.values()]
             steps = [each.get("steps", 0) for each in chosen]
             took = [each.get("search_seconds", 0.0) for each in chosen]
             rows.append(
                 [f"{name}, {budget:g} min", format_mean(float(np.nanmean(values))),
-                 format_interval(low[0], high[0]),
-                 f"{format_difference(float(np.nanmean(apart)))} "
-                 f"{format_interval(ends[0][0], ends[1][0], signed=True)}",
-                 f"{np.mean(steps):.0f}", f"{np.mean(took):.0f}"]
+                 format_interval(low[0], high[0]), more, f"{np.mean(steps):.0f}", f"{np.mean(took):.0f}"]
             )  # fmt: skip
-    note = "Steps and seconds: the mean over folds. Where the seconds are few, the schedule was at its end."
+    note = (
+        "Steps in all, and the seconds of this fit alone, without those of steps that --keep had kept. "
+        "Means over folds. As many steps with more time: the schedule was at its end."
+    )
     print(show(("auto", metric, "interval", "minus the first budget", "steps", "s"), rows, form, [note]))
 
 

@@ -59,10 +59,8 @@ from placings.rankers import (
 MAY_HOLD = ("LinearRanker", "LightGBMRanker", "CatBoostRanker", "XGBoostRanker", "NeuralRanker")
 MEMBERS, REPORT = "members.json", "report.json"
 FEWEST = 10  # queries below which nothing can be tried out: a ridge is fitted and that is it
-WHOLE_TAKES, WHOLE_TAKES_NETWORK = (
-    2.5,
-    1.5,
-)  # a fit on everything, in fits without a fold; trees get more rounds
+WHOLE_TAKES = 2.5  # how long a tree's fit on everything takes, in fits without a fold: it gets more rounds
+WHOLE_TAKES_NETWORK = 1.5
 RESERVE = 0.04  # of the budget is kept for the end
 LONGEST_REASON = 200  # letters of an error that a candidate fell out for
 MOST_OF_KIND = 3  # candidates of a kind in the blend

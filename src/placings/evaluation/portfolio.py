@@ -30,9 +30,8 @@ BRACKETS = 8  # rounds of drawn candidates behind the portfolio
 DRAWN = 2  # candidates that a round draws for each kind with something to draw
 SECOND_CHANCE = 2  # trees and networks that are tried on after all where none but lines were left
 SURVIVORS = 6  # candidates that get all folds at the most
-COLUMNS = {
-    "params": {"force_col_wise": True}
-}  # LightGBM: a quarter less time from 46 features on, and level below
+# LightGBM: a quarter less time from 46 features on, and level below
+COLUMNS = {"params": {"force_col_wise": True}}
 SOONER = {"check_every": 100, "patience": 5, "list_size": 120}  # a network on large data
 STRETCH = {"neural": 1.7}  # on everything a training is longer than on the folds by this
 STRETCH_TREES = 2.2

@@ -8,6 +8,8 @@
 Sets are named one by one or as groups: `real` (the MSLR sample without the last query of each file, which
 may be cut short; OHSUMED-min, WikiTables, MQ2008), `dev` and `final` (the made families). A real set has
 three folds by query, each the test once; a made family has one draw for each fold, with 1,000 test queries.
+A family's name with `-large` behind it is that family with 7,000 training queries of 20 rows in the mean;
+`dev-large` and `final-large` are four of each half.
 
 Methods: `auto` is `pg.AutoRanker(budget)`. `lightgbm`, `xgboost` and `catboost` are tuned by `pg.tune` (TPE
 over the ranker's default space, its own settings first) until the budget is spent: fitted on 80 % of the
@@ -73,7 +75,7 @@ from placings.core import (
     resample_means,
 )
 from placings.rankers import find_versions
-from placings.simulate import FAMILIES, make_family
+from placings.simulate import FAMILIES, Family, make_family
 from placings.transforms import make_transform
 
 DATA = Path(os.environ.get("PLACINGS_DATA", "../shared/data")) / "ltr"
@@ -125,10 +127,15 @@ REAL: dict[str, Callable[[], pg.RankingData]] = {
     "wikitables": lambda: pg.read(DATA / "wikitables/features.csv.gz", qid="query_id", label="rel"),
     "mq2008": lambda: read_parts("mq2008"),
 }
+LARGE = "-large"  # behind a family's name: with many more training queries
+LARGE_QUERIES, LARGE_SIZE = 7000, 20
 GROUPS: dict[str, tuple[str, ...]] = {
     "real": tuple(REAL),
     "dev": tuple(name for name, family in FAMILIES.items() if family.part == "development"),
     "final": tuple(name for name, family in FAMILIES.items() if family.part == "final"),
+    # an additive truth, products, a tree or a gate, and several, with 10 to 136 features
+    "dev-large": tuple(f"{name}{LARGE}" for name in ("dev02", "dev04", "dev09", "dev14")),
+    "final-large": tuple(f"{name}{LARGE}" for name in ("final02", "final03", "final08", "final13")),
 }
 
 
@@ -140,20 +147,27 @@ def list_sets(text: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for word in text.split(","):
-        if word not in REAL and word not in FAMILIES and word not in GROUPS:
+        if word not in REAL and find_family(word) is None and word not in GROUPS:
             raise UnknownName("set", word, [*GROUPS, *REAL, *FAMILIES])
         found |= dict.fromkeys(GROUPS.get(word, (word,)))
     return list(found)
 
 
+def find_family(name: str) -> Family | None:
+    """The family of a set, whether it is a large one or not; None for a real set."""
+    return FAMILIES.get(name.removesuffix(LARGE))
+
+
 def is_final(name: str) -> bool:
-    return name in GROUPS["final"]
+    family = find_family(name)
+    return family is not None and family.part == "final"
 
 
 def read_fold(name: str, fold: int) -> tuple[pg.RankingData, pg.RankingData]:
     """Training and test queries."""
-    if name in FAMILIES:
-        drawn = make_family(name, random_state=fold)
+    if (family := find_family(name)) is not None:
+        size = {"queries": LARGE_QUERIES, "mean_size": LARGE_SIZE} if name.endswith(LARGE) else {}
+        drawn = make_family(family.name, random_state=fold, **size)
         return drawn.train, drawn.test
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -506,7 +520,8 @@ def print_means(results: Results, form: str) -> None:
             "-" if np.isnan(mean) else f"{format_mean(mean)} {format_interval(a, b)}"
             for mean, a, b in zip(means, low, high, strict=True)
         ]
-        about = FAMILIES[name].interaction or "additive" if name in FAMILIES else "real"
+        family = find_family(name)
+        about = "real" if family is None else family.interaction or "additive"
         rows.append([f"{name} ({about})", str(int(known.any(axis=1).sum())), *shown])
     note = f"{dropped:,} queries without anything relevant were left out; 95 % intervals over queries."
     print(show(("set", "queries", *results.methods), rows, form, [note]), end="\n\n")
@@ -593,7 +608,7 @@ def print_networks(results: Results, form: str) -> None:
     for method, line, truth in product(
         ("neural", "neural_old"), ("ridge", "ridge_wide"), ("additive", "interacting")
     ):
-        sets = [name for name in results.values if name in FAMILIES and FAMILIES[name].truth == truth]
+        sets = [name for name in results.values if (made := find_family(name)) and made.truth == truth]
         found = weigh_sets(results.find_pairs(method, line, sets))
         if found is None:
             continue

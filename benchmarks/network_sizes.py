@@ -21,7 +21,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -59,8 +58,7 @@ def measure(name: str, arm: str, seed: int, queries: int, device: str) -> tuple[
     import torch
 
     torch.set_num_threads(1)
-    FAMILIES["resized"] = replace(FAMILIES[name], name="resized", queries=queries, mean_size=ROWS)
-    drawn = make_family("resized")
+    drawn = make_family(name, queries=queries, mean_size=ROWS)
     began = time.perf_counter()
     ranker = pg.NeuralRanker(
         **DEFAULT | ARMS[arm], random_state=seed, device=device, precision="float32", budget="none"

@@ -44,7 +44,7 @@ from placings.evaluation.inner_trials import (
     scale_scores,
     take_step,
 )
-from placings.evaluation.portfolio import Candidate, Step, find_kinds, plan_steps
+from placings.evaluation.portfolio import LOOK, Candidate, Step, find_kinds, plan_steps
 from placings.evaluation.runs import fingerprint
 from placings.metrics import metric as as_metric
 from placings.rankers import (
@@ -83,7 +83,7 @@ class Ledger:
             self.tried.setdefault(tried.step.candidate.name, []).append(tried)
 
     def mean(self, candidate: Candidate, folds: int) -> float:
-        """The mean over queries of the first folds of the first deal; −inf if one of them is missing."""
+        """The mean over queries of so many whole folds of the first deal, or of the first look; else −inf."""
         found = self._find(candidate, folds)
         return float(average_values(found).max()) if found else -np.inf
 
@@ -112,9 +112,9 @@ class Ledger:
         return sum(each.seconds for each in [*self.tried.get(name, []), *whole])
 
     def _find(self, candidate: Candidate, folds: int) -> list[Tried]:
-        """Its first look, if one fold is asked for; else these folds, or nothing if one is missing."""
+        """Its first look, or the first so many whole folds, or nothing if one is missing."""
         done = [] if candidate.name in self.failed else self.tried.get(candidate.name, [])
-        if folds <= 1:
+        if folds == LOOK:
             return done[:1]
         whole = {t.step.fold: t for t in done if t.step.deal == 0 and t.step.sample is None}
         return [whole[fold] for fold in range(folds)] if all(f in whole for f in range(folds)) else []
@@ -415,6 +415,12 @@ class AutoRanker(Ranker):
             notes.append(
                 f"{facts['name']} alone: no other kind came near it on {facts['queries']:,} held-out queries."
             )
+        samples = {each.step.sample for done in ledger.tried.values() for each in done}
+        if samples and None not in samples:
+            notes.append(
+                f"There was no time to learn from more than {max(filter(None, samples)):,} queries, except for "
+                "ridges: a larger budget would."
+            )
         notes += [f"Left out, not installed: {', '.join(absent)}."] if absent else []
         notes.append(f"The mean of {self.metric} is over queries with something relevant.")
         self.told_ = {"metric": self.metric, "tried": tried, "notes": notes}
@@ -564,10 +570,11 @@ def pick_field(ledger: Ledger) -> dict[str, list[Tried]]:
         for name, done in ledger.tried.items()
         if name not in ledger.failed
     }
-    if not any(whole.values()):  # only looks at a sample: take them as they are
-        whole = {name: list(done) for name, done in ledger.tried.items() if name not in ledger.failed}
     count = {name: len({t.step.fold for t in done if t.step.deal == 0}) for name, done in whole.items()}
     depth = max(1, max(count.values(), default=0) - 1)  # folds are gone through one by one
+    if not any(whole.values()):  # only looks at a sample: take them as they are
+        whole = {name: list(done) for name, done in ledger.tried.items() if name not in ledger.failed}
+        depth = LOOK
     ranked = sorted(
         (name for name in whole if count[name] >= depth),
         key=lambda name: -ledger.mean(whole[name][0].step.candidate, depth),

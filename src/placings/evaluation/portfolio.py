@@ -12,7 +12,7 @@ folds that are dealt anew, so that more models are averaged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -25,7 +25,10 @@ KINDS: Mapping[str, str | None] = {  # kind → the library that it needs
     "linear": None, "lightgbm": "lightgbm", "catboost": "catboost", "xgboost": "xgboost", "neural": "torch",
 }  # fmt: skip
 LARGE = 1000  # training queries above which the first look is on a sample of so many
+MANY = 3000  # training queries above which one fold decides, and the best at first look go first
 MIDDLE = 3  # folds that decide who gets all
+MORE_ROUNDS = 2.5  # of many queries a tree ranker may take more rounds by this; it stops early all the same
+LOOK = 0  # in place of a number of folds: the first look at a candidate, on a sample or on the first fold
 BRACKETS = 8  # rounds of drawn candidates behind the portfolio
 DRAWN = 2  # candidates that a round draws for each kind with something to draw
 SECOND_CHANCE = 2  # trees and networks that are tried on after all where none but lines were left
@@ -36,6 +39,9 @@ SOONER = {"check_every": 100, "patience": 5, "list_size": 120}  # a network on l
 STRETCH = {"neural": 1.7}  # on everything a training is longer than on the folds by this
 STRETCH_TREES = 2.2
 HOPELESS = 0.02  # so far behind the best, and two standard errors more, a kind gets no more folds
+HOPELESS_SAMPLE = (
+    0.05  # the same where a look at a sample decides about many queries: trees gain most from more
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class Results(Protocol):
     """What the schedule asks of the steps done so far."""
 
     def mean(self, candidate: Candidate, folds: int) -> float:
-        """The mean of the metric over the first folds, those it was fitted without; −inf if it failed."""
+        """The mean of the metric over so many whole folds, or of the first look; −inf if it has none."""
         ...
 
     def lag(self, candidate: Candidate, leader: Candidate, folds: int) -> tuple[float, float]:
@@ -96,12 +102,12 @@ def list_core(kinds: Sequence[str], queries: int = 0) -> list[Candidate]:
         Candidate("LightGBM", "lightgbm", "lightgbm", {**COLUMNS, "rounds": 600}),
         Candidate("CatBoost", "catboost", "catboost", {"loss": "QueryRMSE", "rounds": 600}),
         Candidate("neural", "neural", "neural", SOONER if queries > LARGE else {}),
-        Candidate("XGBoost", "xgboost", "xgboost", {"subsample": 0.8, "colsample": 0.7}),
+        Candidate("XGBoost", "xgboost", "xgboost", {"subsample": 0.8, "colsample": 0.7, "rounds": 300}),
     ]
-    return [each for each in found if each.kind in kinds]
+    return [_allow_rounds(each, queries) for each in found if each.kind in kinds]
 
 
-def list_others(kinds: Sequence[str]) -> list[Candidate]:
+def list_others(kinds: Sequence[str], queries: int = 0) -> list[Candidate]:
     """The candidates that come next: other losses and sizes of each kind."""
     found = [
         Candidate(
@@ -129,7 +135,15 @@ def list_others(kinds: Sequence[str]) -> list[Candidate]:
         ),
         Candidate("CatBoost, YetiRank", "catboost", "catboost", {"rounds": 400}),
     ]  # fmt: skip
-    return [each for each in found if each.kind in kinds]
+    return [_allow_rounds(each, queries) for each in found if each.kind in kinds]
+
+
+def _allow_rounds(candidate: Candidate, queries: int) -> Candidate:
+    """The candidate as it is, or with more rounds at the most where there are many queries."""
+    if queries <= MANY or "rounds" not in candidate.settings:
+        return candidate
+    rounds = round(MORE_ROUNDS * candidate.settings["rounds"])
+    return replace(candidate, settings={**candidate.settings, "rounds": rounds})
 
 
 def draw_candidates(kinds: Sequence[str], bracket: int, seed: int) -> list[Candidate]:
@@ -183,22 +197,26 @@ def plan_steps(
     sample = LARGE if queries > LARGE else None
     # a first look at a sample is not a fold of its own: the fold is fitted whole by those who stay
     begin = 0 if sample else 1
-    middle = min(MIDDLE, folds)
-    core = list_core(kinds, queries)
+    many = queries > MANY
+    middle = 1 if many else min(MIDDLE, folds)
+    core, others = list_core(kinds, queries), list_others(kinds, queries)
     for each in core:
         yield Step(each, 0, 0, sample)
-    kept = _drop_hopeless(_keep_best(core, results, 1, len(kinds) + 1), results, 1)
+    kept = _keep_best(core, results, LOOK, len(kinds) + 1)
+    kept = _drop_hopeless(kept, results, LOOK, HOPELESS_SAMPLE if many else HOPELESS)
+    if many:  # a step is long, and time may end behind any of them
+        kept = sorted(kept, key=lambda each: -results.mean(each, LOOK))
     yield from _walk(kept, range(begin, middle))
     kept = _drop_hopeless(kept, results, middle)
-    yield from _challenge(kept, list_others(kinds), results, sample, range(begin, middle))
-    kept = _keep_best([*kept, *list_others(kinds)], results, middle, SURVIVORS)
+    yield from _challenge(kept, others, results, sample, range(begin, middle))
+    kept = _keep_best([*kept, *others], results, middle, SURVIVORS)
     whole: set[str] = set()
     yield from _fit_whole(kept, results, middle, whole)
     yield from _walk(kept, range(middle, folds))
     yield from _fit_whole(kept, results, folds, whole)
     if not any(each.stops for each in kept):  # there is time left, so others get a second chance
-        again = [each for each in core if each.stops and np.isfinite(results.mean(each, 1))]
-        again = sorted(again, key=lambda each: -results.mean(each, 1))[:SECOND_CHANCE]
+        again = [each for each in core if each.stops and np.isfinite(results.mean(each, LOOK))]
+        again = sorted(again, key=lambda each: -results.mean(each, LOOK))[:SECOND_CHANCE]
         for each in again:
             yield from _walk(
                 [each], range(middle if np.isfinite(results.mean(each, middle)) else begin, folds)
@@ -245,7 +263,8 @@ def _challenge(
     for each in others:
         yield Step(each, 0, 0, sample)
     for each in others:
-        if results.mean(each, 1) > max(results.mean(other, 1) for other in kept if other.kind == each.kind):
+        best = max(results.mean(other, LOOK) for other in kept if other.kind == each.kind)
+        if results.mean(each, LOOK) > best:
             yield from _walk([each], folds)
 
 
@@ -259,7 +278,9 @@ def _keep_best(candidates: Sequence[Candidate], results: Results, folds: int, mo
     return [each for each in candidates if each in chosen]
 
 
-def _drop_hopeless(candidates: Sequence[Candidate], results: Results, folds: int) -> list[Candidate]:
+def _drop_hopeless(
+    candidates: Sequence[Candidate], results: Results, folds: int, margin: float = HOPELESS
+) -> list[Candidate]:
     """Without those that are surely far behind the best."""
     if not candidates:
         return []
@@ -267,6 +288,6 @@ def _drop_hopeless(candidates: Sequence[Candidate], results: Results, folds: int
     found = []
     for each in candidates:
         behind, error = results.lag(each, best, folds)
-        if each is best or behind <= HOPELESS + 2.0 * error:
+        if each is best or behind <= margin + 2.0 * error:
             found.append(each)
     return found

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 
-from placings.core import BadInput, Bools, Floats, Floats32, Ints, check_name
+from placings.core import BadInput, Bools, Floats, Floats32, Ints, check_count, check_name
 from placings.data import RankingData, check_seed
 from placings.simulate.rankings import KINDS, LABEL_SHARES, Column, draw_sizes, drop_some, open_stream
 
@@ -312,7 +312,14 @@ def _pick_pairs(count: int, pairs: int, rng: Generator) -> list[tuple[int, int]]
 # -- the draw ----------------------------------------------------------------------------------------------
 
 
-def make_family(name: str, *, test_queries: int = TEST_QUERIES, random_state: int = 0) -> FamilyDraw:
+def make_family(
+    name: str,
+    *,
+    queries: int | None = None,
+    mean_size: int | None = None,
+    test_queries: int = TEST_QUERIES,
+    random_state: int = 0,
+) -> FamilyDraw:
     """Draw training data and test queries of a made family.
 
     The utility of a row is `u = signal + 0.5·richness of its query + noise·ε`, richness and ε standard
@@ -322,7 +329,8 @@ def make_family(name: str, *, test_queries: int = TEST_QUERIES, random_state: in
     have the shares wanted; the same cuts hold for the test. Which features, weights and interactions there
     are depends on the family alone; the rows, and the constants of the columns, on `random_state` too. The
     first `test_queries` of 1,000 test queries are given: fewer change neither each other nor the training
-    data.
+    data. `queries` and `mean_size` take the place of the family's own number of training queries and mean
+    list size; the truth stays the same, the rows do not.
 
     The same `random_state` gives the same bits in one environment.
 
@@ -334,6 +342,10 @@ def make_family(name: str, *, test_queries: int = TEST_QUERIES, random_state: in
     if isinstance(test_queries, bool) or not 1 <= test_queries <= TEST_QUERIES:
         raise BadInput(f"test_queries must be from 1 to {TEST_QUERIES:,}. Got {test_queries!r}.")
     family, state = FAMILIES[name], check_seed(random_state)
+    resized = {n: v for n, v in {"queries": queries, "mean_size": mean_size}.items() if v is not None}
+    for setting, value in resized.items():
+        check_count(setting, value, least=1)
+    family = replace(family, **resized)
     plan = open_stream(family.seed, _PLAN)
     kinds, effects = _plan_kinds(family, plan), _plan_effects(family, plan)
     order = plan.permutation(family.features)

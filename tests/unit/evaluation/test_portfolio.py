@@ -25,7 +25,7 @@ class Told:
         bonus = 0.001 if candidate.name.endswith("quantile_normal") else 0.0
         folded = [step for step in self.done if step.sample is None and not step.whole]
         mine = {step.fold for step in folded if step.candidate == candidate}
-        if folds > 1 and not set(range(folds)) <= mine:
+        if folds > portfolio.LOOK and not set(range(folds)) <= mine:
             return float("-inf")
         return self.by_kind.get(candidate.kind, 0.5) + bonus
 
@@ -114,6 +114,37 @@ def test_large_data_are_looked_at_in_a_sample_first_and_then_whole() -> None:
     assert (steps[len(core)].fold, steps[len(core)].sample) == (0, None)
     network = next(s.candidate for s in steps if s.candidate.name == "neural")
     assert network.settings["patience"] == 5  # it stops sooner than by its own default
+
+
+def test_of_many_queries_one_fold_decides_and_the_best_at_first_look_go_first() -> None:
+    steps = walk({"lightgbm": 0.51, "neural": 0.515, "catboost": 0.505}, queries=5000)
+    core, others = list_core(ALL, 5000), list_others(ALL, 5000)
+    folded = [step for step in steps[len(core) :] if step.sample is None]
+    kept = 6  # the best of each of five kinds, and the next best of all
+    assert [step.candidate.name for step in folded[:3]] == ["neural", "LightGBM", "CatBoost"]
+    assert {step.fold for step in folded[:kept]} == {0}
+    looks = [step.candidate for step in steps if step.sample is not None][len(core) :]
+    assert looks[: len(others)] == others
+    assert [step.candidate.name for step in folded[kept : kept + 2]] == ["neural", "LightGBM"]
+    assert all(step.whole for step in folded[kept : kept + 4])  # before any second fold
+
+
+def test_a_sample_of_many_queries_takes_out_only_what_is_farther_behind() -> None:
+    near, far = (
+        {s.candidate.kind for s in walk({"xgboost": x}, queries=5000) if not s.sample} for x in (0.46, 0.44)
+    )
+    assert "xgboost" in near
+    assert "xgboost" not in far
+
+
+def test_trees_may_take_more_rounds_on_many_queries() -> None:
+    few, many = (
+        {each.name: each.settings.get("rounds") for each in [*list_core(ALL, n), *list_others(ALL, n)]}
+        for n in (3000, 3001)
+    )
+    assert (few["LightGBM"], many["LightGBM"]) == (600, 1500)
+    assert many == {name: rounds and round(2.5 * rounds) for name, rounds in few.items()}
+    assert few["ridge over cdf"] is None
 
 
 def test_the_same_seed_has_the_same_schedule_and_another_seed_draws_other_settings() -> None:

@@ -241,6 +241,18 @@ def test_folds_of_a_real_set_are_apart_and_cover_it(contest: Any, monkeypatch: p
     assert sorted(tested) == sorted(data.qids.tolist())
 
 
+def test_a_large_set_is_its_family_with_many_queries(contest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # read_fold as it is
+    monkeypatch.setattr(contest, "LARGE_QUERIES", 50)
+    train, test = contest.read_fold("final13-large", 0)
+    assert (train.n_queries, test.n_queries) == (50, 1000)
+    assert train.feature_names == contest.make_family("final13").train.feature_names
+    assert contest.is_final("final13-large")
+    assert not contest.is_final("dev02-large")
+    assert not contest.is_final("mslr")
+    assert {contest.find_family(name).part for name in contest.list_sets("final-large")} == {"final"}
+
+
 def test_groups_and_names_of_sets_are_understood_and_others_refused(contest: Any) -> None:
     assert contest.list_sets("wikitables,real") == ["wikitables", "mslr", "ohsumed", "mq2008"]
     assert len(contest.list_sets("dev,final")) == 28

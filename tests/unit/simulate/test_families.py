@@ -242,12 +242,29 @@ def test_a_drift_of_the_mix_lifts_some_useful_features_in_the_test() -> None:
         assert min(above) < 0.55
 
 
+def test_more_queries_of_other_lengths_have_the_same_truth() -> None:
+    own, many = draw("dev05"), make_family("dev05", queries=1000, mean_size=10, test_queries=200)
+    assert (many.train.n_queries, many.test.n_queries) == (1000, 200)
+    assert many.train.n_rows / 1000 == pytest.approx(10, abs=1)  # dev05 itself has 30
+    assert many.train.feature_names == own.train.feature_names
+    assert list(many.effects) == list(own.effects)
+    again = make_family("dev05", queries=FAMILIES["dev05"].queries, test_queries=200)
+    np.testing.assert_array_equal(again.train.X, own.train.X)
+
+
 # -- errors ------------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_family_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match=r"dev99.*dev01.*final14"):
         make_family("dev99")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "7"])
+@pytest.mark.parametrize("setting", ["queries", "mean_size"])
+def test_numbers_of_queries_and_rows_are_whole_and_above_0(setting: str, wrong: Any) -> None:
+    with pytest.raises(BadInput, match=f"{setting} must be a whole number of 1 or more"):
+        make_family("dev01", **{setting: wrong})
 
 
 @pytest.mark.parametrize("wrong", [0, 1001, True])

@@ -418,8 +418,8 @@ class AutoRanker(Ranker):
         samples = {each.step.sample for done in ledger.tried.values() for each in done}
         if samples and None not in samples:
             notes.append(
-                f"No tree or network had time to learn from more than {max(filter(None, samples)):,} queries. "
-                "Give a larger budget."
+                f"No tree or network had time to learn from more than {max(filter(None, samples)):,} "
+                "queries. Give a larger budget."
             )
         notes += [f"Left out, not installed: {', '.join(absent)}."] if absent else []
         notes.append(f"The mean of {self.metric} is over queries with something relevant.")

@@ -20,8 +20,13 @@ def complete_ranker(incomplete: str) -> list[str]:
 
 
 def complete_rankers(incomplete: str) -> list[str]:
-    """The same with commas."""
-    return complete_last(incomplete, RANKERS)
+    """The same with commas; behind a colon, transforms.
+
+    >>> complete_rankers("lightgbm,ridge:g")
+    ['lightgbm,ridge:gauss']
+    """
+    name, colon, _ = incomplete.rpartition(",")[2].partition(":")
+    return complete_last(incomplete, [f"{name}:{each}" for each in TRANSFORMS] if colon else RANKERS)
 
 
 def complete_metric(incomplete: str) -> list[str]:

@@ -191,7 +191,8 @@ def compare_files(
     rankers: Annotated[
         str | None,
         typer.Option(
-            help="Or train these on folds: lightgbm,ridge,runs/tuned/best.yaml, …",
+            help="Or train these on folds: lightgbm,ridge,ridge:gauss (over a transform), "
+            "runs/tuned/best.yaml, …",
             autocompletion=complete_rankers,
         ),
     ] = None,
@@ -230,6 +231,7 @@ def compare_files(
       placings compare test.txt --model old=runs/old/model --model new=runs/new/model --baseline old
       placings compare test.txt --scores engine=engine.csv --scores ours=ours.csv --format latex
       placings compare MQ2008 --rankers lightgbm,ranksvm,ridge --tune 20 --baseline lightgbm --out runs/mq
+      placings compare train.txt --rankers lightgbm,ridge:log1p,ridge:cdf --baseline lightgbm
     """
     from placings.cli.loading import gather_files
 
@@ -365,7 +367,7 @@ def _name_files(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_entrants(names: list[str]) -> dict[str, Ranker]:
-    """Rankers by their short names, and those of a best.yaml under the name of its folder."""
+    """Rankers by their short names, NAME:TRANSFORM over a transform; a best.yaml by its folder."""
     from placings.cli.checks import check_ranker
     from placings.cli.loading import POSITIVE_WEIGHT, read_settings, read_tuned
     from placings.core import BadInput
@@ -373,7 +375,8 @@ def _make_entrants(names: list[str]) -> dict[str, Ranker]:
     entrants: dict[str, Ranker] = {}
     for name in names:
         if not _is_file(name):
-            entrants[name] = check_ranker(name, {})
+            short, colon, transform = name.partition(":")
+            entrants[name] = check_ranker(short, {"transform": transform} if colon else {})
             continue
         tuned = read_tuned(Path(name))
         if tuned.get(POSITIVE_WEIGHT) not in (None, 1.0):

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import placings as pg
 from placings.cli.evaluation import compare_files, evaluate_files
 from placings.core.errors import PlacingsWarning
+from placings.evaluation import compare_trained
 from placings.evaluation.scoring import evaluate
 from placings.rankers.linear import LinearRanker
 
@@ -123,6 +124,32 @@ def test_the_same_name_again_is_another_seed(folder: Path) -> None:
         f"a={folder / 'plain.txt'}", "--json",
     )  # fmt: skip
     assert json.loads(plain.stdout)["settings"]["seeds"] == {"a": 2}
+
+
+def test_a_ranker_over_a_transform_stands_in_the_table(folder: Path) -> None:
+    data = folder / "test.parquet"
+    result = run(
+        "compare", data, "--rankers", "ridge,ridge:log1p", "--folds", 3, "--baseline", "ridge", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    expected = compare_trained(
+        pg.read(data),
+        {"ridge": pg.LinearRanker("ridge"), "over": pg.LinearRanker("ridge", transform="log1p")},
+        folds=3, baseline="ridge",
+    ).comparison  # fmt: skip
+    over, plain = (facts["methods"][name]["ndcg@10"]["mean"] for name in ("ridge:log1p", "ridge"))
+    assert over == pytest.approx(expected["over"]["ndcg@10"], rel=1e-12)
+    assert over != plain
+
+
+@pytest.mark.parametrize(
+    ("ranker", "said"), [("ridge:logg", "no transform 'logg'"), ("lightgbm:gauss", "no setting of lightgbm")]
+)
+def test_a_transform_that_cannot_be_is_refused_before_anything_is_read(ranker: str, said: str) -> None:
+    result = run("compare", "nowhere.txt", "--rankers", f"ridge,{ranker}")
+    assert result.exit_code != 0
+    assert said in f"{result.output} {result.exception}"
 
 
 @pytest.mark.parametrize(

@@ -342,10 +342,12 @@ def make_family(
     if isinstance(test_queries, bool) or not 1 <= test_queries <= TEST_QUERIES:
         raise BadInput(f"test_queries must be from 1 to {TEST_QUERIES:,}. Got {test_queries!r}.")
     family, state = FAMILIES[name], check_seed(random_state)
-    resized = {n: v for n, v in {"queries": queries, "mean_size": mean_size}.items() if v is not None}
-    for setting, value in resized.items():
-        check_count(setting, value, least=1)
-    family = replace(family, **resized)
+    if queries is not None:
+        check_count("queries", queries, least=1)
+        family = replace(family, queries=int(queries))
+    if mean_size is not None:
+        check_count("mean_size", mean_size, least=1)
+        family = replace(family, mean_size=int(mean_size))
     plan = open_stream(family.seed, _PLAN)
     kinds, effects = _plan_kinds(family, plan), _plan_effects(family, plan)
     order = plan.permutation(family.features)

@@ -135,6 +135,23 @@ def test_looks_at_a_sample_are_enough_for_a_ranker(monkeypatch: pytest.MonkeyPat
     assert ranker.shares_ == {"LightGBM": 1.0}
 
 
+def test_of_many_queries_one_fold_is_followed_by_fits_on_everything_and_all_is_saved(
+    data: RankingData, test: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placings.evaluation.portfolio.LARGE", 15)
+    monkeypatch.setattr("placings.evaluation.portfolio.MANY", 30)
+    taken = count_steps(monkeypatch)
+    ranker = AutoRanker(steps=16, **TREES_TOO).fit(data)
+    looks = [step for step in taken if step.sample is not None]
+    whole = next(place for place, step in enumerate(taken) if step.whole)
+    before = [step for step in taken[:whole] if step.sample is None]
+    assert {step.fold for step in before} == {0}
+    assert taken[whole].candidate.kind == "lightgbm"
+    assert max(step.candidate.settings.get("rounds", 0) for step in looks) == 2000
+    ranker.save(tmp_path / "model")
+    np.testing.assert_array_equal(pg.load(tmp_path / "model").predict(test), ranker.predict(test))
+
+
 def test_a_kind_that_is_one_fold_short_when_time_ends_stays_in_the_blend(data: RankingData) -> None:
     ranker = AutoRanker(kinds=["linear", "lightgbm"], folds=3, steps=10, random_state=0).fit(data)
     folds = {each["name"]: each["folds"] for each in ranker.told_["tried"]}

@@ -1,9 +1,9 @@
-"""Families of made ranking data: 14 to develop on and 14 for the end, with truths of many forms.
+"""Families of made ranking data: 14 to develop on, and twice 14 for the end, with truths of many forms.
 
 A family is a plan (which features, which truth, which labels, how many queries) and a seed; `make_family`
-draws training and test queries from it. The settings of both halves are dealt from the same levels, so the
-halves are alike in every setting taken alone, and what was developed on one half can be tried once on the
-other.
+draws training and test queries from it. The settings of each part are dealt from the same levels, so the
+parts are alike in every setting taken alone, and what was developed on one can be tried once on another.
+The "fresh" part came later: for what was built after the results on the "final" one were known.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from placings.core import BadInput, Bools, Floats, Floats32, Ints, check_count, 
 from placings.data import RankingData, check_seed
 from placings.simulate.rankings import KINDS, LABEL_SHARES, Column, draw_sizes, drop_some, open_stream
 
-Part: TypeAlias = Literal["development", "final"]
+Part: TypeAlias = Literal["development", "final", "fresh"]
 Truth: TypeAlias = Literal["additive", "interacting"]
 
-SETTINGS_SEED = 20261118  # deals out the settings and the families' seeds; never to be changed
+# Deal out the settings and the families' seeds; never to be changed.
+SETTINGS_SEED = 20261118
+FRESH_SEED = 20261119
 TEST_QUERIES = 1000
 FEWEST_USEFUL = 4  # features, however few there are: an interaction needs some
 RICHNESS = 0.5  # how much richer one query is than another, in units of the signal
 LONGEST = 5  # times the mean list size is the longest list
 
-# Fourteen levels for each setting: a half deals them out in an order of its own, so both have the same ones.
+# Fourteen levels for each setting: a part deals them out in an order of its own, so all have the same ones.
 LEVELS: dict[str, tuple[Any, ...]] = {
     "interaction": (
         None, None, None, None, None, None, None,
@@ -133,32 +135,34 @@ class Family:
         return "; ".join(part for part in parts if part)
 
 
-def _deal_families() -> dict[str, Family]:
-    """Both halves, setting by setting in turn, from one stream.
+def _deal_families(seed: int, prefixes: Mapping[Part, str]) -> dict[str, Family]:
+    """Fourteen families of each part, setting by setting in turn, from one stream.
 
     Python promises that a seed gives the same `random()` in every version, but not the same `shuffle`: so the
     order comes from sorting draws.
     """
-    stream = random.Random(SETTINGS_SEED)
-    parts: tuple[Part, Part] = ("development", "final")
-    dealt: dict[Part, list[dict[str, Any]]] = {part: [{} for _ in range(14)] for part in parts}
+    stream = random.Random(seed)
+    dealt: dict[Part, list[dict[str, Any]]] = {part: [{} for _ in range(14)] for part in prefixes}
     for setting, levels in LEVELS.items():
-        for part in parts:
+        for part in prefixes:
             order = sorted(range(14), key=[stream.random() for _ in range(14)].__getitem__)
             for family, place in zip(dealt[part], order, strict=True):
                 family[setting] = levels[place]
     found = {}
     for number in range(1, 15):
-        for part in parts:
+        for part, prefix in prefixes.items():
             settings = dealt[part][number - 1]
             queries, mean_size = settings.pop("size")
-            name = f"{'dev' if part == 'development' else part}{number:02d}"
-            seed = int(stream.random() * 2**31)
-            found[name] = Family(name, part, seed, queries, mean_size, **settings)
+            name = f"{prefix}{number:02d}"
+            own = int(stream.random() * 2**31)
+            found[name] = Family(name, part, own, queries, mean_size, **settings)
     return dict(sorted(found.items()))
 
 
-FAMILIES: dict[str, Family] = _deal_families()
+FAMILIES: dict[str, Family] = {
+    **_deal_families(SETTINGS_SEED, {"development": "dev", "final": "final"}),
+    **_deal_families(FRESH_SEED, {"fresh": "fresh"}),
+}
 
 
 @dataclass(frozen=True, eq=False)

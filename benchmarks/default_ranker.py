@@ -86,8 +86,8 @@ TREES = ("lightgbm", "xgboost", "catboost")
 METHODS = ("auto", *TREES, "ridge", "ridge_wide", "neural_old", "neural")
 BUDGETED = ("auto", *TREES)  # the minutes belong to the names of their cells
 # A method that changed gets the next number, and new cells. 2: trees are fitted on everything at the end, in
-# auto too.
-REVISIONS = {**dict.fromkeys(METHODS, 1), **dict.fromkeys((*TREES, "auto"), 2)}
+# auto too; `neural` has ridges; `neural_old` is what it is called (the first one had the new members).
+REVISIONS = {**dict.fromkeys(METHODS, 1), **dict.fromkeys((*TREES, "auto", "neural", "neural_old"), 2)}
 TRANSFORMS = ("raw", "gauss", "cdf", "log1p", "quantile_normal")
 WIDE = (*TRANSFORMS, "piecewise", "query_minmax")
 CS = tuple(10.0**power for power in range(-4, 4))
@@ -96,7 +96,8 @@ FOLDS = 3  # of a real set: a third is the test of each
 DRAWS = 2000  # of the bootstrap
 INFERIOR, AHEAD = 0.003, 0.005  # how far a network may be behind a ridge, and how far it should be ahead
 
-# What NeuralRanker() stood for on 2026-11-18, so that it can be compared with when the preset has changed.
+# What NeuralRanker() stood for on the morning of 2026-11-18, every setting, so that it can be compared with
+# whatever the preset has become.
 OLD: dict[str, Any] = {
     "transform": "mixture", "network": "feedforward", "hidden": (32,), "activation": "relu", "dropout": 0.5,
     "batch_norm": True, "norm_input": True, "norm_after": False, "momentum": 0.9, "eps": 1e-5,
@@ -104,6 +105,7 @@ OLD: dict[str, Any] = {
     "draws": 0, "optimizer": "adamw", "lr": 1e-3, "mixture_lr": 1e-2, "optimizer_momentum": 0.0,
     "weight_decay": 1.0, "schedule": "constant", "warmup": 0, "average": 0.0, "clip": 0.0, "steps": 4000,
     "batch": 8, "list_size": 400, "check_every": 25, "patience": 12, "holdout": 0.2, "metric": "ndcg@10",
+    "skip": False, "ridge": False, "pieces": 0, "ensemble": "separate", "budget": "none",
 }  # fmt: skip
 OLD_LARGE = {  # from 1,000 training queries on
     "hidden": (128, 64), "members": 8, "dropout": 0.3, "batch": 32, "steps": 20_000, "check_every": 200,

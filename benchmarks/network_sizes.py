@@ -33,7 +33,7 @@ from placings.simulate import FAMILIES, make_family
 SETS = ("dev01", "dev02", "dev03", "dev05", "dev06", "dev09", "dev11", "dev12", "dev13")
 DEFAULT: dict[str, Any] = {
     "hidden": (128, 64), "members": 8, "dropout": 0.3, "weight_decay": 5.0, "ensemble": "shared",
-    "skip": True, "batch": 32, "steps": 20_000, "check_every": 200,
+    "skip": True, "ridge": False, "batch": 32, "steps": 20_000, "check_every": 200,
 }  # fmt: skip
 ARMS: dict[str, dict[str, Any]] = {
     "default": {},

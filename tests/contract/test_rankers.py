@@ -239,6 +239,12 @@ def test_a_ranker_learns_what_people_want_from_clicks_and_propensities_or_says_t
     ranker = clone(fitted).fit(data)
     honest = ranker.predict(shown, qid=np.zeros(4))
     assert honest[2] > honest[1] > honest[3]
+    if (
+        type(fitted).__name__ == "NeuralRanker"
+    ):  # the ridges beside it weigh labels; weights by hand are of rows
+        fitted = clone(fitted).set_params(ridge=False)
+        ranker = clone(fitted).fit(data)
+        honest = ranker.predict(shown, qid=np.zeros(4))
     assert ranker.training_["propensity"]["clicks"] == 123 + 50 + 22
     weights = weigh_clicks(data.y, data.propensity).weights
     plain = data.replace(propensity=None)

@@ -10,6 +10,7 @@ import pytest
 
 import placings as pg
 from placings.core.errors import UnknownName
+from placings.rankers.presets import NetworkSettings, settle
 
 pytest.importorskip("lightgbm")
 pytest.importorskip("optuna")
@@ -112,8 +113,9 @@ def test_a_method_with_a_new_revision_has_new_cells(contest: Any, monkeypatch: p
 
 
 def test_the_old_network_has_the_settings_of_its_day(contest: Any) -> None:
-    ranker = pg.NeuralRanker(**contest.OLD)
-    assert (ranker.hidden, ranker.members, ranker.steps, ranker.loss) == ((32,), 16, 4000, "softmax")
+    given = {**pg.NeuralRanker().get_params(deep=False), **contest.OLD}
+    assert settle("default", given) == NetworkSettings()  # nothing of what the preset has become
+    assert settle("default", {**given, **contest.OLD_LARGE}, 5000).dropout == 0.3
 
 
 def test_every_set_has_the_same_weight_however_many_queries_it_has(contest: Any) -> None:

@@ -71,7 +71,14 @@ def test_a_run_keeps_what_the_network_scores_on_what_judges_it(
     monkeypatch.setitem(study.ARMS, "default", {"steps": 5, "members": 2})
     study.make_cell("mslr", "default", 0, "cpu", tmp_path)
     ranker = pg.NeuralRanker(
-        steps=5, members=2, holdout=0.125, precision="float32", budget="none", device="cpu", random_state=0
+        steps=5,
+        members=2,
+        holdout=0.125,
+        ridge=False,
+        precision="float32",
+        budget="none",
+        device="cpu",
+        random_state=0,
     ).fit(data[:20])
     expected = np.nanmean(pg.ndcg(ranker.predict(data[20:]), data[20:].y, data[20:].offsets, k=10))
     assert study.read_means(["mslr"], ["default"], 1, tmp_path) == {

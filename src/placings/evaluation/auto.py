@@ -28,7 +28,6 @@ from placings.core import (
     show_progress,
 )
 from placings.data import Matrix, RankingData, concat
-from placings.evaluation.blending import choose_weights
 from placings.evaluation.debiasing import check_propensity
 from placings.evaluation.inner_trials import (
     CS,
@@ -50,6 +49,7 @@ from placings.metrics import metric as as_metric
 from placings.rankers import (
     Ranker,
     RankerFacts,
+    choose_weights,
     find_class,
     give_member,
     measure_spread,

@@ -35,6 +35,7 @@ SECOND_CHANCE = 2  # trees and networks that are tried on after all where none b
 SURVIVORS = 6  # candidates that get all folds at the most
 # LightGBM: a quarter less time from 46 features on, and level below
 COLUMNS = {"params": {"force_col_wise": True}}
+PLAIN = {"ridge": False}  # of a network: the blend has ridges of its own
 SOONER = {"check_every": 100, "patience": 5, "list_size": 120}  # a network on large data
 STRETCH = {"neural": 1.7}  # on everything a training is longer than on the folds by this
 STRETCH_TREES = 2.2
@@ -101,7 +102,7 @@ def list_core(kinds: Sequence[str], queries: int = 0) -> list[Candidate]:
     found += [
         Candidate("LightGBM", "lightgbm", "lightgbm", {**COLUMNS, "rounds": 600}),
         Candidate("CatBoost", "catboost", "catboost", {"loss": "QueryRMSE", "rounds": 600}),
-        Candidate("neural", "neural", "neural", SOONER if queries > LARGE else {}),
+        Candidate("neural", "neural", "neural", {**PLAIN, **(SOONER if queries > LARGE else {})}),
         Candidate("XGBoost", "xgboost", "xgboost", {"subsample": 0.8, "colsample": 0.7, "rounds": 300}),
     ]
     return [_allow_rounds(each, queries) for each in found if each.kind in kinds]
@@ -158,6 +159,7 @@ def draw_candidates(kinds: Sequence[str], bracket: int, seed: int) -> list[Candi
             settings = {name: _draw(each, rng) for name, each in space.items() if "." not in name}
             known = make_ranker(kind).get_params(deep=False)
             settings = {name: value for name, value in settings.items() if name in known}
+            settings |= PLAIN if kind == "neural" else {}
             found.append(Candidate(f"{kind} {bracket}.{number}", kind, kind, settings))
     return found
 

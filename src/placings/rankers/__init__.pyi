@@ -1,4 +1,5 @@
 from .assembly import build_network as build_network
+from .blending import choose_weights as choose_weights
 from .bundles import FEATURES as FEATURES
 from .bundles import find_versions as find_versions
 from .bundles import load as load

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,17 @@ from placings.rankers.networks import (
     Attention,
     AttentionBlock,
     Bag,
+    Curves,
     FeedForward,
     Groupwise,
     Network,
     RowNoise,
     Stack,
+    make_entrance,
 )
 from placings.rankers.presets import NetworkSettings
 from placings.training import RowDropout, RowNorm
-from placings.transforms import Beside, Piecewise, Prepared, Transform, find_places
+from placings.transforms import Piecewise, Transform, find_places
 
 ATTENTION_LAYER = 100  # dropout's layer numbers: the item's layers, then the blocks of attention
 
@@ -32,18 +34,21 @@ def build_network(
     context: Sequence[str] = (),
     *,
     pieces: Piecewise | None = None,
+    curved: bool = False,
     bag: bool = False,
 ) -> Network:
     """An untrained network, its weights drawn from torch's stream.
 
-    `pieces` of the same features, if given, are inputs beside those of the transform. `context` names the
-    features that belong to the query; `bag` says that rows come sparse and wide. Then the first layer is a
-    bag of vectors, `embedding` wide (1 if there are no hidden layers: a linear ranker).
+    `pieces` of the same features, if given, are inputs beside those of the transform, or, if `curved`, what
+    curves beside the layers are made of. `context` names the features that belong to the query; `bag` says
+    that rows come sparse and wide. Then the first layer is a bag of vectors, `embedding` wide (1 if there are
+    no hidden layers: a linear ranker).
     """
     columns = len(transform.get_feature_names_out())
+    more = 0 if pieces is None else len(pieces.owner_)
     item, shared = split_columns(transform, context, pieces)
-    entrance: Any = make_entrance(transform, pieces) if not bag else Bag(columns, _widen(settings))
-    inputs = columns + (0 if pieces is None else len(pieces.owner_)) if not bag else _widen(settings)
+    entrance: Any = Bag(columns, _widen(settings)) if bag else make_entrance(transform.module(), pieces)
+    inputs = _widen(settings) if bag else columns + (0 if curved else more)
     if bag and len(shared):
         raise BadInput(
             "context features are not for sparse rows this wide: a bag does not keep columns apart."
@@ -60,7 +65,7 @@ def build_network(
         settings, inputs, settings.hidden, 1, members=settings.members,
         skip=settings.skip and not bag, ensemble=settings.ensemble,
     )  # fmt: skip
-    return FeedForward(entrance, noise, layers)
+    return FeedForward(entrance, noise, layers, Curves(more) if curved else None)
 
 
 def _build_attention(settings: NetworkSettings, entrance: Any, noise: RowNoise, inputs: int) -> Attention:
@@ -99,14 +104,6 @@ def _stack(
 def _widen(settings: NetworkSettings) -> int:
     """How wide a bag's vectors are."""
     return 1 if settings.network == "feedforward" and not settings.hidden else settings.embedding
-
-
-def make_entrance(
-    transform: Transform, pieces: Piecewise | None, make: Callable[[Transform], Prepared] | None = None
-) -> Prepared | Beside:
-    """The module that rows enter by; `make` makes that of a transform, in place of its `module`."""
-    inner = transform.module() if make is None else make(transform)
-    return inner if pieces is None else Beside(inner, pieces.module().function)  # type: ignore[arg-type]
 
 
 def split_columns(

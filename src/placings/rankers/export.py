@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from placings.core import BadInput, Floats, Floats32, MissingExtra, PlacingsError, setting
-from placings.rankers.assembly import make_entrance
 from placings.rankers.linear import LinearRanker
-from placings.rankers.networks import Attention, ListLayout
+from placings.rankers.networks import Attention, ListLayout, make_entrance
 from placings.rankers.neural import NeuralRanker
 from placings.rankers.onnx_files import (
     ALONE,
@@ -173,7 +172,7 @@ class Whole(nn.Module):
 
     def __init__(self, ranker: NeuralRanker, trained: nn.Module) -> None:
         super().__init__()
-        self.inner = make_entrance(ranker.transform_, ranker.pieces_, make_exported)
+        self.inner = make_entrance(make_exported(ranker.transform_), ranker.pieces_)
         self.inner.load_state_dict(trained.state_dict())
 
     def prepare(self, x: Tensor, offsets: Tensor | None = None) -> Tensor:

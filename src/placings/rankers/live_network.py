@@ -35,13 +35,18 @@ def read_network(network: Any) -> Callable[[Floats32], Floats]:
     with torch.no_grad():
         prepare = _read_entrance(network.transform)
         steps = _read_stack(network.layers)
+        curves = None if network.curves is None else _as_floats(network.curves.weight).astype(np.float32)
 
     def score(rows: Floats32) -> Floats:
         with np.errstate(all="ignore"):  # a sum that float32 has no room for is told by its result
             x = prepare(rows)
+            bent: Floats32 | float = 0.0
+            if curves is not None:
+                bent, x = x[:, -len(curves) :] @ curves, x[:, : -len(curves)]
             for step in steps:
                 x = step(x)
-        return x[:, 0].astype(np.float64)
+            total = x[:, 0] + bent
+        return total.astype(np.float64)
 
     return score
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from placings.core import BadInput, Ints, UnknownName, setting
+from placings.core import BadInput, Floats, Ints, UnknownName, setting
 from placings.data import Matrix
 from placings.rankers.members import MemberLinear, SharedLinear, SideBySide
 from placings.training import (
@@ -30,7 +30,7 @@ from placings.training import (
     relu_and_drop,
     scramble,
 )
-from placings.transforms import Transform
+from placings.transforms import Beside, Piecewise, Transform
 
 START = 0.05  # vectors start uniform within ± this, as Keras's embeddings do
 
@@ -96,6 +96,11 @@ class Network(nn.Module):
 
     transform: Any  # a transform's module, or a Bag: `prepare`, then `finish` gives `[rows, inputs]`
     needs_lists = False  # whether a row's score depends on the other rows of its list
+    curves: Curves | None  # of a feed-forward network that ridges with pieces became part of
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.curves = None
 
     def prepare(self, rows: Any, offsets: Tensor | None = None) -> Any:
         """Rows `[rows, features]` as `forward` wants them: `[rows, prepared]`, or sparse rows for a bag."""
@@ -190,6 +195,12 @@ class Stack(nn.Module):
             last: Any = layers[-1]
             nn.init.zeros_(last.weight)
 
+    def enter(self, x: Tensor) -> Tensor:
+        """Inputs as the skip and the first layer of weights see them, behind the norm if there is one."""
+        for layer in self.layers[: self.entry]:
+            x = layer(x)
+        return x
+
     def forward(self, x: Tensor, packed: Packed | None = None) -> Tensor:
         if packed is not None and self.training and self.fusible and can_fuse(x, packed):
             dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else x.dtype
@@ -277,19 +288,56 @@ class RowNoise(nn.Module):
         return f"{self.std}"
 
 
-class FeedForward(Network):
-    """`transform → noise → Stack → score`."""
+class Curves(nn.Module):
+    """`Σ_c w_c · piece_c` over the pieces of all features, `[rows, 1]`: a curve for each, added up."""
 
-    def __init__(self, transform: nn.Module, noise: RowNoise, layers: Stack) -> None:
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(columns))
+
+    def forward(self, pieces: Tensor) -> Tensor:
+        return pieces @ self.weight[:, None]
+
+
+class FeedForward(Network):
+    """`transform → noise → Stack → score`, and to that a curve for each feature, if it has some.
+
+    Then `transform` is a `Beside`: its last columns are the pieces that the curves are made of, those before
+    are the Stack's inputs. Curves come when the training is over; see `ridges`.
+    """
+
+    def __init__(
+        self, transform: nn.Module, noise: RowNoise, layers: Stack, curves: Curves | None = None
+    ) -> None:
         super().__init__()
         self.transform = transform
         self.noise = noise
         self.layers = layers
+        self.curves = curves
 
     def forward(self, prepared: Any, packed: Packed | None = None) -> Tensor:
-        inputs = self.noise(self.transform.finish(prepared), packed)  # [rows, inputs]
-        scores: Tensor = self.layers(inputs, packed)
-        return scores.squeeze(-1) if scores.shape[-1] == 1 else scores  # [rows], or [rows, members]
+        return self.follow(self.transform.finish(prepared), packed)
+
+    def follow(self, inputs: Tensor, packed: Packed | None = None) -> Tensor:
+        """Scores of transformed rows `[rows, columns]`: `[rows]`, or `[rows, members]` in training."""
+        seen = inputs if self.curves is None else inputs[:, : -len(self.curves.weight)]
+        scores: Tensor = self.layers(self.noise(seen, packed), packed)
+        if self.curves is not None:
+            scores = scores + self.curves(inputs[:, seen.shape[1] :].to(scores.dtype))
+        return scores.squeeze(-1) if scores.shape[-1] == 1 else scores
+
+    def take_curves(self, pieces: Piecewise, weight: Floats) -> None:
+        """Add curves to a trained network, over these pieces of the transform's features."""
+        first = next(self.parameters())
+        self.transform = make_entrance(self.transform, pieces).to(first.device)
+        self.curves = Curves(len(weight)).to(first.device)
+        with torch.no_grad():
+            self.curves.weight.copy_(torch.tensor(weight))
+
+
+def make_entrance(inner: Any, pieces: Piecewise | None) -> Any:
+    """The module that rows enter by: a transform's module, and pieces beside it, if there are any."""
+    return inner if pieces is None else Beside(inner, pieces.module().function)  # type: ignore[arg-type]
 
 
 def see_parts(layer: nn.Linear | SideBySide) -> Tensor:

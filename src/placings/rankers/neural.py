@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -39,11 +39,15 @@ from placings.transforms import (
     simplify,
 )
 
+if TYPE_CHECKING:
+    from placings.rankers.ridges import RidgeFitter
+
 MOST_DENSE = 1 << 28  # numbers; CSR data beyond it enter by a bag
 WIDEST_DENSE = 1 << 12  # columns; so do wider ones
 BASIS = ("gauss", "cdf", "log1p", "quantile_normal")  # standardised, raw is gauss; see docs/mixture_study.md
 FEWEST_TO_SPLIT = 20  # queries; of fewer none is held out
 NETWORK, TRANSFORM, FACTS = "network.safetensors", "transform.safetensors", "transform.json"
+NETWORK_SHARE = "network"  # the name of its share beside those of ridges
 PIECES = "pieces."  # in front of the names of their arrays, which stand with the transform's
 
 
@@ -72,6 +76,9 @@ class NeuralRanker(Ranker):
 
     `skip=True` adds a linear function of the transformed features to each member's score, so that hidden
     layers only learn what a line cannot say; `skip_decay` is its weight decay (None: `weight_decay`).
+    `ridge=True` fits two ridges when the network is trained, one over its transformed features and one over
+    these and up to 8 pieces of each feature, and makes them part of it: the held-out queries choose by how
+    much. Without such queries there are none. It wants `skip`.
     `pieces=8` adds each feature's range in up to 8 pieces to the inputs, see `Piecewise`. With the `ensemble`
     "shared" members have one matrix in each hidden layer and differ by vectors ("separate": by everything).
 
@@ -84,7 +91,8 @@ class NeuralRanker(Ranker):
     step and write it too.
 
     After `fit`: `history_` (loss, gradient norm, checks), `settings_` (what the preset and the arguments came
-    to), `transform_`, `network_`, `bag_` (whether rows enter by a bag).
+    to), `transform_`, `network_`, `bag_` (whether rows enter by a bag), `shares_` (of the network and the
+    ridges in the scores) and `ridge_C_`.
 
     >>> from placings.simulate.rankings import make_ranking
     >>> data = make_ranking(20, n_features=4, mean_size=10, random_state=0).data
@@ -183,6 +191,7 @@ class NeuralRanker(Ranker):
         precision: str | None = None,
         skip: bool | None = None,
         skip_decay: float | None = None,
+        ridge: bool | None = None,
         pieces: int | None = None,
         ensemble: str | None = None,
         budget: str | float | None = None,
@@ -233,6 +242,7 @@ class NeuralRanker(Ranker):
         self.precision = precision
         self.skip = skip
         self.skip_decay = skip_decay
+        self.ridge = ridge
         self.pieces = pieces
         self.ensemble = ensemble
         self.budget = budget
@@ -295,19 +305,17 @@ class NeuralRanker(Ranker):
         find_loss(self._settle().loss)
         settings = self.settings_ = self._settle(train.n_queries)
         seed = as_seed(self.random_state) or 0
-        if valid is None and settings.holdout and train.n_queries >= FEWEST_TO_SPLIT:
+        held_out = valid is None and bool(settings.holdout) and train.n_queries >= FEWEST_TO_SPLIT
+        if held_out:
             train, valid = train.split(1.0 - settings.holdout, settings.holdout, random_state=seed)
         self.bag_ = is_wide(train.X)
         if self.bag_:
             settings = self.settings_ = self._leave_dense(settings)
         if not self.bag_:
             train = train.replace(X=as_dense(train.X))
-        self.transform_ = simplify(self._make_transform(seed).fit(train))
-        if isinstance(self.transform_, SklearnTransform):
-            say_unsaved(self.transform_, stacklevel=4)
-        elif type(self.transform_) not in TRANSFORMS.values() and not self.bag_:
-            compare_forms(self.transform_, train)
-        self.pieces_ = Piecewise(settings.pieces).fit(train) if settings.pieces else None
+        self._fit_transforms(train, settings.pieces, seed)
+        self.shares_: dict[str, float] = {NETWORK_SHARE: 1.0}
+        self.ridge_C_: dict[str, float] = {}
         if self.bag_:
             train = self._pass_sparse(train)
             valid = None if valid is None else self._pass_sparse(valid)
@@ -319,6 +327,11 @@ class NeuralRanker(Ranker):
         if self.bag_:
             self.network_.transform.forget_unseen(train.X)
         device = next(self.network_.parameters()).device
+        ridges = None
+        if settings.ridge and valid is not None:
+            ridges = self._prepare_ridges(train, valid, seed, refit=held_out)
+            if clock.budget:
+                clock.budget = max(clock.budget - ridges.expect_seconds(), clock.budget / 2.0)
         plan = TrainingPlan(
             steps=settings.steps, batch=settings.batch, list_size=settings.list_size,
             optimizer=settings.optimizer, lr=settings.lr, mixture_lr=settings.mixture_lr,
@@ -344,6 +357,16 @@ class NeuralRanker(Ranker):
             )
         if isinstance(self.transform_, Mixture):
             self.transform_.take_weights(self.network_.transform)
+        if ridges is not None and valid is not None:
+            self._add_ridges(ridges, valid)
+
+    def _fit_transforms(self, train: RankingData, pieces: int, seed: int) -> None:
+        self.transform_ = simplify(self._make_transform(seed).fit(train))
+        if isinstance(self.transform_, SklearnTransform):
+            say_unsaved(self.transform_, stacklevel=5)
+        elif type(self.transform_) not in TRANSFORMS.values() and not self.bag_:
+            compare_forms(self.transform_, train)
+        self.pieces_ = Piecewise(pieces).fit(train) if pieces else None
 
     def _weighs_labels(self) -> bool:
         from placings.losses import find_loss
@@ -384,6 +407,7 @@ class NeuralRanker(Ranker):
         if self.pieces_ is not None:
             more["pieces"], own = self.pieces_.state()
             arrays |= {PIECES + name: array for name, array in own.items()}
+            more["curved"] = self.network_.curves is not None
         plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         return {
             NETWORK: save({name: np.ascontiguousarray(array) for name, array in tensors.items()}),
@@ -394,6 +418,8 @@ class NeuralRanker(Ranker):
                     "given": not isinstance(self.transform, str),
                     "bag": self.bag_,
                     "settings": asdict(self.settings_),
+                    "shares": self.shares_,
+                    "ridge_C": self.ridge_C_,
                     **more,
                 }
             ).encode(),
@@ -416,23 +442,29 @@ class NeuralRanker(Ranker):
             self.transform = clone(self.transform_)
         self.bag_ = bool(facts.get("bag", False))
         self.settings_ = recall(self.preset, facts["settings"])
+        shares, found = facts.get("shares", {NETWORK_SHARE: 1.0}), facts.get("ridge_C", {})
+        self.shares_ = {str(name): float(share) for name, share in shares.items()}
+        self.ridge_C_ = {str(name): float(C) for name, C in found.items()}
+        curved = bool(facts.get("curved", False))
+        if curved and self.pieces_ is None:
+            raise BadInput(f"{FACTS} names curves, and no pieces that they are made of.")
         arrays = load(files[NETWORK])
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise BadInput(f"{NETWORK} must hold finite numbers.")
-        self._check_shapes({name: array.shape for name, array in arrays.items()})
-        self.network_ = self._build(self.settings_)
+        self._check_shapes({name: array.shape for name, array in arrays.items()}, curved)
+        self.network_ = self._build(self.settings_, curved)
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         self.network_.load_state_dict(tensors)
         self.network_.eval()
 
-    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]], curved: bool) -> None:
         """Refuse settings of another network than the one whose weights are there, before it is made."""
         import torch
 
         if len(self.settings_.hidden) + self.settings_.blocks > max(16, len(shapes)):
             raise BadInput(f"{NETWORK} has {len(shapes)} arrays, fewer than the settings have layers.")
         with torch.device("meta"):  # shapes without memory
-            wanted = self._assemble(self.settings_).state_dict()
+            wanted = self._assemble(self.settings_, curved).state_dict()
         for name in dict.fromkeys([*wanted, *shapes]):
             want = tuple(wanted[name].shape) or (1,) if name in wanted else None  # one number has a shape too
             if want != shapes.get(name):
@@ -484,13 +516,13 @@ class NeuralRanker(Ranker):
 
     def _leave_dense(self, settings: NetworkSettings) -> NetworkSettings:
         """Settings for a bag, without those that are for columns of numbers; who asked for one is told."""
-        for name in ("skip", "pieces"):
+        for name in ("skip", "ridge", "pieces"):
             if getattr(self, name) and getattr(settings, name):
                 raise BadInput(
                     f"{setting(name, getattr(self, name))} is for dense features; sparse rows this wide "
                     "enter by a bag of vectors, which has none. Leave it out, or use fewer columns."
                 )
-        return replace(settings, skip=False, pieces=0)
+        return replace(settings, skip=False, ridge=False, pieces=0)
 
     def _make_transform(self, seed: int) -> Transform:
         if not isinstance(self.transform, str):
@@ -503,16 +535,41 @@ class NeuralRanker(Ranker):
             return Mixture(start="random", random_state=seed)
         return Mixture(basis=BASIS, start="uniform", normalise=True, random_state=seed)
 
-    def _build(self, settings: NetworkSettings) -> Any:
+    def _prepare_ridges(
+        self, train: RankingData, held: RankingData, seed: int, *, refit: bool
+    ) -> RidgeFitter:
+        from placings.rankers.ridges import RidgeFitter
+        from placings.transforms import Prepared
+
+        pieces = self.pieces_ is None and isinstance(self.network_.transform, Prepared)
+        return RidgeFitter(
+            self.network_, train, held, seed=seed, refit=refit, labels_weighed=self._weighs_labels(),
+            pieces=pieces,
+        )  # fmt: skip
+
+    def _add_ridges(self, ridges: RidgeFitter, held: RankingData) -> None:
+        from placings.metrics import metric
+
+        judge = metric(self.metric)
+        sign = -1.0 if judge.lower_is_better else 1.0
+        found = ridges.add(
+            lambda scores: sign * judge(scores, held.y, held.offsets, propensity=held.propensity)
+        )
+        if found is not None:
+            self.shares_, self.ridge_C_ = found.shares, found.C
+            if self.network_.curves is not None:
+                self.pieces_ = ridges.pieces
+
+    def _build(self, settings: NetworkSettings, curved: bool = False) -> Any:
         torch = need_torch()
-        network = self._assemble(settings)
+        network = self._assemble(settings, curved)
         return network.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
-    def _assemble(self, settings: NetworkSettings) -> Any:
+    def _assemble(self, settings: NetworkSettings, curved: bool) -> Any:
         from placings.rankers.assembly import build_network
 
         return build_network(
-            settings, self.transform_, self.context or (), pieces=self.pieces_, bag=self.bag_
+            settings, self.transform_, self.context or (), pieces=self.pieces_, curved=curved, bag=self.bag_
         )
 
     def _pass_sparse(self, data: RankingData) -> RankingData:

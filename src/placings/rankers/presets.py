@@ -14,8 +14,8 @@ NETWORKS = ("feedforward", "groupwise", "attention")
 ENSEMBLES = ("separate", "shared")
 # what a network brings along where neither the user nor a preset made for it says otherwise
 _APART = {
-    "hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False, "pieces": 0,
-    "ensemble": "separate", "lr": 1e-3, "weight_decay": 1.0,
+    "hidden": (128, 64), "dropout": 0.2, "batch": 32, "members": 1, "skip": False, "ridge": False,
+    "pieces": 0, "ensemble": "separate", "lr": 1e-3, "weight_decay": 1.0,
 }  # fmt: skip
 OF_NETWORK: dict[str, dict[str, Any]] = {
     "groupwise": {**_APART, "group_size": 5},
@@ -69,6 +69,7 @@ class NetworkSettings:
     holdout: float = 0.2  # the share of training queries to watch where no `valid` is given
     skip: bool = False  # a linear function of the inputs beside the hidden layers
     skip_decay: float | None = None  # its weight decay; None: that of the other weights
+    ridge: bool = False  # ridges that become part of the trained network, as held-out queries choose
     pieces: int = 0  # of each feature's range, as inputs beside its transform; 0: none
     ensemble: str = "separate"  # how members have their weights: "separate", or one matrix "shared"
     budget: float = 0.0  # seconds that training may take; 0: as long as it takes
@@ -76,7 +77,9 @@ class NetworkSettings:
 
 # Settings that came after bundles were written, and what a network without them is. A preset may choose
 # otherwise; a bundle that says nothing of them is older, and is what it was.
-BEFORE: dict[str, Any] = {"skip": False, "pieces": 0, "ensemble": "separate", "budget": 0.0}
+BEFORE: dict[str, Any] = {
+    "skip": False, "ridge": False, "pieces": 0, "ensemble": "separate", "budget": 0.0,
+}  # fmt: skip
 
 
 # Table 6.3 of the thesis on place search (TF-Ranking). Its defaults: pairwise logistic loss, ReLU, pointwise,
@@ -94,7 +97,8 @@ THESIS = NetworkSettings(
 PRESETS = {
     # docs/neural.md tells of the study that its numbers rest on.
     "default": NetworkSettings(
-        hidden=(64,), dropout=0.3, skip=True, ensemble="shared", lr=2e-3, weight_decay=5.0, budget=900.0,
+        hidden=(64,), dropout=0.3, skip=True, ridge=True, ensemble="shared", lr=2e-3, weight_decay=5.0,
+        budget=900.0,
     ),
     # The paper as Keras ran it: SIGIR'20, section 5.2; lr is WEB30K's (0.1 for Istella).
     "zhuang2020": NetworkSettings(
@@ -144,6 +148,8 @@ def settle(preset: str, given: dict[str, Any], queries: int = 0) -> NetworkSetti
         chosen = {**OF_NETWORK.get(network, {}), **chosen}
     if chosen.get("output_activation", "linear") != "linear":
         chosen.setdefault("skip", False)  # the preset's; one that the user asked for is refused
+    if chosen.get("skip") is False:
+        chosen.setdefault("ridge", False)
     return _settle_network(_check_ranges(replace(settings, **chosen)))
 
 
@@ -169,8 +175,9 @@ def _check_ranges(settings: NetworkSettings) -> NetworkSettings:
             raise BadInput(f"{name} must be 0 or more. Got {value!r}.")
     if settings.ensemble not in ENSEMBLES:
         raise UnknownName("ensemble", str(settings.ensemble), ENSEMBLES)
-    if not isinstance(settings.skip, bool | np.bool_):
-        raise BadInput(f"skip must be True or False. Got {settings.skip!r}.")
+    for name in ("skip", "ridge"):
+        if not isinstance(getattr(settings, name), bool | np.bool_):
+            raise BadInput(f"{name} must be True or False. Got {getattr(settings, name)!r}.")
     return settings
 
 
@@ -180,6 +187,8 @@ def _settle_network(settings: NetworkSettings) -> NetworkSettings:
         raise BadInput(
             f"only a feed-forward network has members. Got {settings.members} of {settings.network}."
         )
+    if settings.ridge and not settings.skip:
+        raise BadInput("a ridge becomes part of a network's skip. Got ridge=True without skip=True.")
     if settings.skip:
         settings = _settle_skip(settings)
     if settings.network == "attention":
@@ -206,7 +215,7 @@ def _settle_skip(settings: NetworkSettings) -> NetworkSettings:
             "a skip is added to the score, so nothing may stand behind it. Got skip=True and "
             f"output_activation={settings.output_activation!r}."
         )
-    return settings if settings.hidden else replace(settings, skip=False)
+    return settings if settings.hidden else replace(settings, skip=False, ridge=False)
 
 
 def _as_seconds(budget: Any) -> float:

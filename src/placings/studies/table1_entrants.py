@@ -98,6 +98,8 @@ def list_entrants(
             raise UnknownName("network", network, NETWORKS)
         given = {**settings, "network": network}
         chosen = settle(preset, given)
+        if chosen.ridge and "ridge" not in settings:  # transforms are compared, not the ridges beside them
+            given["ridge"] = False
         rates = RATES["adam" if chosen.optimizer.startswith("adam") else chosen.optimizer]
         for method in methods:
             if method not in TRANSFORMS:

@@ -26,5 +26,7 @@ from .randomness import make_uniform as make_uniform
 from .randomness import number_units as number_units
 from .randomness import scramble as scramble
 from .sources import SparseRows as SparseRows
+from .sources import cut_queries as cut_queries
+from .sources import send_rows as send_rows
 from .steps import Job as Job
 from .steps import take_steps as take_steps

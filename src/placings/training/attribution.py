@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from placings.core import Floats, Floats32, Ints
 from placings.training.sources import cut_queries, sees_queries
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 4096
 def attribute_rows(
     model: Any, X: Floats32, offsets: Ints | None = None, *, owners: Ints | None = None
 ) -> Floats:
-    """`[rows, features + 1]` for a model with `transform` and `layers`; each row adds up to its score.
+    """`[rows, features + 1]` for a model with `transform` and `follow`; each row adds up to its score.
 
     `owners` are the features of the transformed columns `[columns]`, if there are more columns than
     features: what the columns of a feature add is added up. Where the transform scales a query's rows
@@ -32,13 +32,13 @@ def attribute_rows(
     nothing = torch.full((1, X.shape[1]), torch.nan, device=device)
     with torch.no_grad():
         start = model.transform(nothing)
-        bias = float(model.layers(start))
+        bias = float(model.follow(start))
     for first, stop, borders in _cut(model, X.shape[0], offsets):
         rows = torch.tensor(X[first:stop], device=device)
         with torch.no_grad():
             end = model.transform(rows, torch.from_numpy(borders).to(device))
-            gained = model.layers(end).squeeze(-1).double() - bias  # [rows]
-        parts = _follow_path(model.layers, start, end)
+            gained = model.follow(end).double() - bias  # [rows]
+        parts = _follow_path(model.follow, start, end)
         size = parts.abs()
         share = size / size.sum(dim=1, keepdim=True).clamp_min(1e-300)
         even = torch.full_like(share, 1.0 / share.shape[1])
@@ -60,11 +60,11 @@ def _cut(model: Any, rows: int, offsets: Ints | None) -> Iterator[tuple[int, int
     return iter([(start, stop, np.array([0, stop - start])) for start, stop in pairwise(ends)])
 
 
-def _follow_path(layers: nn.Module, start: Tensor, end: Tensor) -> Tensor:
+def _follow_path(follow: Callable[[Tensor], Tensor], start: Tensor, end: Tensor) -> Tensor:
     """The mean slope at the middle of each piece of the way, times the way; `[rows, features]` float64."""
     slope = torch.zeros_like(end, dtype=torch.float64)
     for point in range(POINTS):
         here = (start + (point + 0.5) / POINTS * (end - start)).detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(layers(here).sum(), here)
+        (gradient,) = torch.autograd.grad(follow(here).sum(), here)
         slope += gradient.double()
     return (end - start).double() * slope / POINTS

@@ -41,7 +41,9 @@ def mean_of(scores: Any, data: RankingData, name: str) -> float:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_what_is_watched_is_the_mean_over_all_validation_lists(name: str) -> None:
-    ranker = make_ranker(name, metric="dcg@3:ips", random_state=0, **QUICK[name]).fit(TRAIN, valid=VALID)
+    plain = {"ridge": False} if name == "neural" else {}  # ridges come when nothing is checked any more
+    ranker = make_ranker(name, metric="dcg@3:ips", random_state=0, **QUICK[name], **plain)
+    ranker.fit(TRAIN, valid=VALID)
     history = [value for _, value in ranker.history_.checks] if name == "neural" else ranker.history_
     assert len(history) > 1
     assert mean_of(ranker.predict(VALID), VALID, "dcg@3:ips") == pytest.approx(max(history), rel=1e-6)

@@ -222,6 +222,11 @@ def test_without_validation_a_share_of_the_queries_is_set_aside(data: RankingDat
     given = pg.NeuralRanker(**SMALL).fit(train, valid=valid)  # type: ignore[arg-type]
     assert ranker.history_ == given.history_
     assert ranker.history_.checks
+    assert (
+        ranker.shares_ == given.shares_
+    )  # and not the same scores: ridges learn from what was set aside too
+    for each, rows in ((ranker, data), (given, train)):
+        each.set_params(ridge=False).fit(rows, valid=valid if each is given else None)
     np.testing.assert_array_equal(ranker.predict(data), given.predict(data))
 
 

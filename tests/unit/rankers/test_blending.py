@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from placings.core import Floats
-from placings.evaluation.blending import choose_weights
 from placings.metrics import ndcg
+from placings.rankers.blending import choose_weights
 
 
 def make_lists(lists: int, seed: int = 0) -> tuple[Floats, Floats, np.ndarray]:

@@ -18,7 +18,10 @@ from .pages import render_result_page as render_result_page
 from .pages import write_result_page as write_result_page
 from .places_figures import write_demo_picture as write_demo_picture
 from .places_page import list_verdict as list_verdict
+from .places_page import say_best_line as say_best_line
+from .places_page import say_beyond as say_beyond
 from .places_page import say_dark as say_dark
+from .places_page import say_equal as say_equal
 from .places_page import say_history as say_history
 from .places_page import say_kind as say_kind
 from .places_page import say_same as say_same

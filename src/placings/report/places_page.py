@@ -246,6 +246,49 @@ def say_same(rows: Sequence[Mapping[str, Any]], engine: str = "engine") -> str:
     return f"{', '.join(names)} {verb} every clicked item where the engine does: its order, not a gain."
 
 
+def say_equal(result: Mapping[str, Any]) -> str:
+    """What lines, trees and network have in common, and what chose C and the best line."""
+    rows = (result.get("lines") or {}).get("models") or ()
+    lists = next((int(row["lists"]) for row in rows if row.get("lists")), 0)
+    return (
+        f"All learned from the same {lists:,} lists, clicks carried back, with the same features; only the "
+        "default re-ranker has the guard. Each line's C and the best line were chosen by MRR on validation "
+        "lists, which stopped the training of trees and network too. A ridge scales its columns itself, so "
+        "raw and gauss are one line."
+    )
+
+
+def say_best_line(result: Mapping[str, Any]) -> str:
+    """Which of the models is the best line; "" where none was fitted."""
+    best = (result.get("lines") or {}).get("best")
+    if not best:
+        return ""
+    return (
+        f"{best}: the line that was best on validation, with the features and lists of the default re-ranker."
+    )
+
+
+def say_beyond(result: Mapping[str, Any]) -> str:
+    """What trees, network and the default re-ranker have over the best line.
+
+    >>> row = {"name": "A", "difference_clicks": 0.01, "low_clicks": 0.0, "high_clicks": 0.02}
+    >>> say_beyond({"lines": {"best": "ridge over cdf", "beyond": [row]}})
+    'Beyond ridge over cdf, the best line on validation, on clicks: A +0.0100 [+0.0000, +0.0200].'
+    """
+    told = result.get("lines") or {}
+    rows = told.get("beyond") or ()
+    if not rows:
+        return ""
+    truth = knows_truth(result)
+    end, where = ("_true", "on the true target") if truth else ("_clicks", "on clicks")
+    leads = [
+        f"{row['name']} {format_difference(take_number(row, f'difference{end}'))} "
+        f"{format_interval(take_number(row, f'low{end}'), take_number(row, f'high{end}'), signed=True)}"
+        for row in rows
+    ]
+    return f"Beyond {told['best']}, the best line on validation, {where}: {', '.join(leads)}."
+
+
 def _say_gain(name: str, row: Mapping[str, Any], base: Mapping[str, Any], end: str, where: str) -> str:
     low, high = take_number(row, f"difference_low{end}"), take_number(row, f"difference_high{end}")
     gap, mean, other = (
@@ -463,9 +506,9 @@ def write_places_page(
 ) -> Path:
     """Write the result of the places study as one page; no script, nothing fetched from elsewhere.
 
-    `result` is the plain dictionary of the study, as its JSON has it: simulated, settings, models, ranks,
-    tuned, variants, importances, types, curves, no_location, bands, lengths_by_rank, slices, depth, oracle,
-    left_to_engine, unsuccessful, why. A part that is missing or empty is a sentence on the page; with
+    `result` is the plain dictionary of the study, as its JSON has it: simulated, settings, models, lines,
+    ranks, tuned, variants, importances, types, curves, no_location, bands, lengths_by_rank, slices, depth,
+    oracle, left_to_engine, unsuccessful, why. A part that is missing or empty is a sentence on the page; with
     `brief`, the demo's page, it is left out, and words are explained; `glossary` is then the address of more.
     With `simulated` true every heading and table says so. Needs the extra `report`.
     """
@@ -545,7 +588,10 @@ def _show_models(
             "the fair "
             "judge. Clicks favour the engine: people click what they are shown first."
         )
-    more = (say_sessions(result), say_history(result), say_steps(result), say_same(models, ENGINE))
+    more = (
+        say_sessions(result), say_history(result), say_steps(result), say_best_line(result),
+        say_same(models, ENGINE),
+    )  # fmt: skip
     return {"text": text, "figures": ((ladder, caption),), "tables": _lay_models(models, made, more)}
 
 
@@ -772,6 +818,24 @@ def _show_variants(
     return {"figures": drawn, "tables": _lay_models(variants, made, more)}
 
 
+def _show_lines(told: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
+    rows = told["models"]
+    ladder = figures.draw_ladder(rows, truth=knows_truth(result), ceiling=result.get("oracle"), engine=ENGINE)
+    caption = f"95 % intervals over {'sessions' if say_sessions(result) else 'searches'}."
+    chosen = [
+        (str(row["name"]), f"{row['C']:g}" if row.get("C") else "", format_mean(take_number(row, "valid")))
+        for row in rows
+        if row.get("valid") is not None
+    ]
+    tables = _lay_models(rows, made, (say_beyond(result), say_same(rows, ENGINE)))
+    header = ("model", "C", "MRR on validation")
+    return {
+        "text": f"Is a line over transformed features as good as trees and a network? {say_equal(result)}",
+        "figures": ((ladder, caption),),
+        "tables": (*tables, lay_table(header, chosen, simulated=made)),
+    }
+
+
 def _show_curves(curves: Mapping[str, Any], result: Mapping[str, Any], made: bool) -> dict[str, Any]:
     return {
         "figures": ((figures.draw_training_curves(curves), "Loss (left) and norm of the gradient (right)."),)
@@ -838,6 +902,7 @@ def _count_tiles(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 PANELS: tuple[tuple[str, str, str, str, Show], ...] = (  # key, heading, place in the thesis, if missing, how
     ("models", "The models", "Table 6.1", "The study trained no model.", _show_models),
+    ("lines", "Lines, trees and network on the same features", "", "No line was fitted.", _show_lines),
     ("slices", "Where it wins and where it loses", "", "No slice was large enough to judge.", _show_slices),
     ("bands", "Short and long queries", "Table 6.4", "Lengths were not judged.", _show_bands),
     ("why", "Why long queries fail with n-grams", "", "This experiment was not run.", _show_why),

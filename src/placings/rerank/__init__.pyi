@@ -25,6 +25,7 @@ from .requests import read_time as read_time
 from .reranker import FEATURE_SETS as FEATURE_SETS
 from .reranker import OWN_CLICKS as OWN_CLICKS
 from .reranker import Reranker as Reranker
+from .reranker import TrainingLists as TrainingLists
 from .reranker import list_members as list_members
 from .reranker import list_requests as list_requests
 from .reranker import load_reranker as load_reranker

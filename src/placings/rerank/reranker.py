@@ -99,6 +99,23 @@ ENGINE, OURS = "engine", "re-ranker"
 TOLERANCE = 1e-5  # relative and absolute, between a sample's stored scores and those of the loaded re-ranker
 
 
+@dataclass(frozen=True, eq=False)
+class TrainingLists:
+    """What a re-ranker learns from: the lists of a log, `train`, and those that stop the training, `valid`.
+
+    `features` made both of them from the rows of `tables`. `clicks` says how often each item was clicked in
+    the two logs, by id, and `clicks_until` up to when; `own_clicks` is what people clicked themselves.
+    """
+
+    features: FeatureSet
+    train: RankingData
+    valid: RankingData
+    tables: tuple[pd.DataFrame, pd.DataFrame]
+    clicks: dict[str, int]
+    clicks_until: int | None
+    own_clicks: OwnClicks | None
+
+
 class Reranker(BaseEstimator):  # type: ignore[misc]
     """Learns from a click log in which order an engine's hits should stand.
 
@@ -186,6 +203,25 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         clicks of both. A log that a service wrote is learned from as its model saw it: `position` is then the
         engine's (`engine_position`), and `past_clicks` are those that were served.
         """
+        lists = self.make_lists(log, valid=valid)
+        ranker, guard, debias = self._learn_guarded(lists.train, lists.valid, *lists.tables)
+        self.valid_ = _judge_members(ranker, lists.valid)
+        self.lists_ = lists.train.n_queries
+        self._take(lists.features, ranker, guard, lists.clicks)
+        self.own_clicks_ = lists.own_clicks
+        self.debias_ = debias
+        self.clicks_until_ = lists.clicks_until
+        self._sample = _choose_sample(lists.tables[1], lists.features.columns)
+        return self
+
+    def make_lists(
+        self, log: ClickLog | pd.DataFrame, *, valid: ClickLog | pd.DataFrame | None = None
+    ) -> TrainingLists:
+        """What `fit` learns from a log: for other rankers that are to learn from the very same lists.
+
+        A ranker that was fitted to them makes a re-ranker too: `Reranker(lists.features, ranker, None,
+        lists.clicks)`. With `history=True` that one lacks `own_clicks`.
+        """
         self.check_settings()
         train = _as_log(log)
         if valid is None:
@@ -210,16 +246,9 @@ class Reranker(BaseEstimator):  # type: ignore[misc]
         learned = learned.replace(propensity=find_propensities(rows, self.propensity, carried[0]))
         if self.propensity is not None:
             data = data.replace(propensity=find_propensities(others, self.propensity, carried[1]))
-        ranker, guard, debias = self._learn_guarded(learned, data, rows, others)
-        self.valid_ = _judge_members(ranker, data)
-        self.lists_ = learned.n_queries
-        self._take(features, ranker, guard, {})
-        self.own_clicks_ = own
-        self.debias_ = debias
-        if timed and PAST in features.columns:
-            self.clicks_, self.clicks_until_ = _count_all(known, later)
-        self._sample = _choose_sample(others, features.columns)
-        return self
+        counts = timed and PAST in features.columns
+        clicks, until = _count_all(known, later) if counts else ({}, None)
+        return TrainingLists(features, learned, data, (rows, others), clicks, until, own)
 
     def check_settings(self) -> None:
         """Refuse settings that cannot be used, before anything is read."""

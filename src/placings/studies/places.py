@@ -28,6 +28,7 @@ from placings.logs import PAST, ClickLog, find_offsets, name_people
 from placings.metrics import rank_of_first_relevant
 from placings.rankers import MeanRanker
 from placings.rerank import Reranker, describe_searches, list_members, load_reranker
+from placings.studies.places_lines import MEAN, judge_lines, judge_members, tell_lines
 from placings.studies.places_measures import (
     collect_lengths,
     compare_two,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT, UNGUARDED = "default re-ranker", "default without guard"
+MEMBERS = {"lightgbm": "LightGBM of the default", "neural": "network of the default"}
 RESULT, TABLES, MODEL, CELLS = "study.json", "study.md", "reranker", "cells"
 
 
@@ -129,8 +131,12 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
     if "kind" in parts.test:
         context["kind"] = parts.test["kind"].astype(str).to_numpy(dtype=object)[offsets[:-1]]
     cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(store)}
-    # relations: the default re-ranker, and what unclicked searches are worth
+    # relations: the default re-ranker, lines beside it, and what unclicked searches are worth
     default = judge_default(store, home, context)
+    lines = judge_lines(
+        store, make_default(settings, store.feature_data.families[RELATIONS]()),
+        ask_rows(parts.test, settings),
+    )  # fmt: skip
     unsuccessful = try_unclicked(store, cells[ENGINE])
     # n-grams for trees
     tuned = {name: judge_tree(store, name) for name in LIBRARIES}
@@ -149,11 +155,15 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
     cells |= {LINEAR: networks["linear"], DEEP: networks["deep"]}
     if "groupwise" in networks:
         cells[GROUPWISE] = networks["groupwise"]
-    cells |= {UNGUARDED: default["unguarded"], DEFAULT: default["guarded"]}
+    defaults = {UNGUARDED: default["unguarded"], DEFAULT: default["guarded"]}
+    members = {MEMBERS[kind]: cell for kind, cell in default["members"].items()}
+    told = tell_lines(cells[ENGINE], lines, {**members, **defaults}, **how)
+    cells |= {told["best"]: lines[told["best"]], **defaults}
     ngrams = "LightGBM"
     known = {ENGINE: cells[ENGINE], **{each["title"]: each for each in networks.values()}}
     return {
         "models": describe_models(cells, ENGINE, **how),
+        "lines": told,
         "ranks": {name: [rank for rank in cell["clicks"] if rank] for name, cell in cells.items()},
         "tuned": [_tell_tuning(name, *found, store) for name, found in tuned.items()],
         "variants": sorted(
@@ -184,7 +194,8 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
 
 
 def judge_default(store: StudyCells, home: Path | None, context: Mapping[str, AnyArray]) -> dict[str, Any]:
-    """The cell of the default re-ranker: ranks with and without the guard, without location, by depth.
+    """The cell of the default re-ranker: ranks with and without the guard, of each member alone, without
+    location, by depth.
 
     What is judged is what is saved: the re-ranker is loaded from its folder and asked one search at a time.
     """
@@ -204,14 +215,14 @@ def judge_default(store: StudyCells, home: Path | None, context: Mapping[str, An
         assert guard is not None
         test = ask_rows(parts.test, settings)
         facts, live = judge_served(store, served)
-        bare = Reranker(served.features_, served.ranker_, None, served.clicks_)
-        unguarded = bare.score(test)
+        bare = judge_members(store, trained, served, test)
         return {
             "chosen": list(trained.valid_)[-1],
             "valid": trained.valid_,
             "lists": trained.lists_,
-            "unguarded": {**store.rank(unguarded), "seconds": took},
-            "guarded": {**store.rank(live), "seconds": took},
+            "unguarded": bare.pop(MEAN),
+            "members": bare,
+            "guarded": {**store.rank(live), "lists": trained.lists_, "seconds": took},
             "hidden": store.rank(served.score(hide_location(test))),
             "left_to_engine": guard.left_to_engine(context, len(find_offsets(test)) - 1),
             "guard": guard.to_state(),

@@ -350,7 +350,7 @@ def weigh_bands(lengths: Ints | AnyArray, bands: AnyArray, *, most: float = 4.0)
     return np.repeat(weight / weight.mean(), lengths)
 
 
-FORMAT = 2  # past clicks stand as at the end of training; the default is judged as served
+FORMAT = 3  # the members of the default re-ranker are judged alone, too
 ENGINE, RANKSVM, LINEAR, DEEP, GROUPWISE = "engine", "RankSVM", "neural linear", "neural deep", "groupwise"
 BINARY = ("rank:map",)  # objectives that take labels 0 and 1 only
 CURVE = 200  # points of a training curve

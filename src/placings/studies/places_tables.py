@@ -15,7 +15,16 @@ from placings.core import (
     format_p,
     render_grid,
 )
-from placings.report import list_verdict, say_history, say_same, say_sessions, say_steps
+from placings.report import (
+    list_verdict,
+    say_best_line,
+    say_beyond,
+    say_equal,
+    say_history,
+    say_same,
+    say_sessions,
+    say_steps,
+)
 
 MARK = "SIMULATED"
 FORMS = ("text", "markdown")
@@ -83,6 +92,21 @@ def _measure(row: Mapping[str, Any], end: str, best: float) -> list[Cell]:
         Cell("-" if engine else format_difference(_number(row, f"difference{end}"))),
         Cell("-" if engine else format_interval(low, high, signed=True)),
     ]
+
+
+def _list_lines(result: Mapping[str, Any]) -> Grid | None:
+    told = result.get("lines") or {}
+    rows = told.get("models", [])
+    grid = _list_models(rows, more=(say_equal(result), say_beyond(result)))
+    if grid is None:
+        return None
+    table = []
+    for row, (name, *cells) in zip(rows, grid.rows, strict=True):
+        penalty = "" if row.get("C") is None else f"{row['C']:g}"
+        valid = "" if row.get("valid") is None else format_mean(_number(row, "valid"))
+        table.append((name, Cell(penalty), Cell(valid), *cells))
+    header = (grid.header[0], "C", "on validation", *grid.header[1:])
+    return Grid(header, tuple(table), grid.notes)
 
 
 def _list_tuned(result: Mapping[str, Any]) -> Grid | None:
@@ -274,8 +298,10 @@ def _head(title: str, mark: str, format: str, *, level: int = 2) -> str:
 
 SECTIONS: dict[str, Callable[[Mapping[str, Any]], Grid | None]] = {
     "Models": lambda result: _list_models(
-        result.get("models", []), more=(say_sessions(result), say_history(result), say_steps(result))
+        result.get("models", []),
+        more=(say_sessions(result), say_history(result), say_steps(result), say_best_line(result)),
     ),
+    "Lines, trees and network on the default's features": _list_lines,
     "Slices known before the click, the worst first": _list_slices("slices"),
     "Query length": _list_bands,
     "Why n-grams fail on long queries": _list_why,

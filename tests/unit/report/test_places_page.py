@@ -66,6 +66,15 @@ def make_result() -> dict[str, Any]:
     return {
         "simulated": True, "settings": {"seed": 7, "shares": [0.64, 0.16, 0.2]}, "counts": {"searches": 5000},
         "models": [make_row(name, 0.78 + 0.01 * n, 0.75 + 0.02 * n) for n, name in enumerate(names)],
+        "lines": {
+            "models": [make_row("engine", 0.78, 0.75),
+                       {**make_row("ridge over cdf", 0.79, 0.77), "C": 0.1, "valid": 0.8125, "lists": 3200},
+                       {**make_row("LightGBM of the default", 0.8, 0.78), "valid": 0.8215, "lists": 3200}],
+            "best": "ridge over cdf",
+            "beyond": [{"name": "LightGBM of the default", "difference_clicks": 0.01, "low_clicks": -0.002,
+                        "high_clicks": 0.022, "difference_true": 0.01, "low_true": 0.004,
+                        "high_true": 0.016}],
+        },
         "ranks": ranks,
         "coverage": {
             "feature": "weight", "told": "how popular", "where": "android, last 7 days",
@@ -117,6 +126,25 @@ def test_every_part_is_drawn_and_nothing_is_missing(page: str) -> None:
     assert FEW not in page
     for name in parts:
         assert "<svg" in find_section(page, name) or name in ("why", "unsuccessful"), name
+
+
+def test_lines_are_told_with_their_c_and_what_others_have_beyond_the_best(page: str) -> None:
+    lines = find_section(page, "lines")
+    assert "Is a line over transformed features as good as trees and a network?" in lines
+    assert "All learned from the same 3,200 lists" in lines
+    assert (
+        "Beyond ridge over cdf, the best line on validation, on the true target: "
+        "LightGBM of the default +0.0100 [+0.0040, +0.0160]." in lines
+    )
+    assert re.search(r"ridge over cdf</t[dh]>\s*<td[^>]*>0\.1</td>\s*<td[^>]*>0\.8125", lines)
+    assert "ridge over cdf: the line that was best on validation" in find_section(page, "models")
+
+
+def test_a_result_without_lines_says_so_and_names_no_line(tmp_path: Path) -> None:
+    result = {key: value for key, value in make_result().items() if key != "lines"}
+    page = write_places_page(tmp_path / "page.html", result).read_text()
+    assert "No line was fitted." in find_section(page, "lines")
+    assert "best on validation" not in page
 
 
 def test_a_dark_feature_is_told_with_its_coverage_and_cost(page: str) -> None:

@@ -253,6 +253,19 @@ def test_without_validation_data_a_fifth_of_the_sessions_is_set_aside(rows: Any)
     np.testing.assert_allclose(one.score(rows), other.score(rows), rtol=1e-9)
 
 
+def test_other_rankers_may_learn_from_the_very_lists_of_a_re_ranker(rows: Any) -> None:
+    cut = rows["time"].quantile(0.8)
+    train, valid = rows[rows["time"] <= cut], rows[rows["time"] > cut]
+    fitted = Reranker("places", "ridge", guard=False).fit(train, valid=valid)
+    lists = Reranker("places", "ridge").make_lists(train, valid=valid)
+    again = Reranker(lists.features, LinearRanker("ridge").fit(lists.train), None, lists.clicks)
+    np.testing.assert_array_equal(again.score(valid), fitted.score(valid))
+    assert lists.train.n_queries == fitted.lists_
+    assert lists.clicks == fitted.clicks_
+    assert lists.clicks
+    assert lists.clicks_until == fitted.clicks_until_
+
+
 def test_the_margin_of_the_guard_is_a_setting_and_is_saved_with_it(rows: Any, tmp_path: Path) -> None:
     default, strict = (
         Reranker(ranker="ridge").fit(rows),

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 from placings.core.errors import BadFile, BadInput, Guess, PlacingsWarning
-from placings.logs import find_offsets
-from placings.studies.places import DEFAULT, UNGUARDED, study_places, tell_people
+from placings.logs import ClickLog, find_offsets
+from placings.rankers import LinearRanker
+from placings.rerank import Reranker
+from placings.studies.places import DEFAULT, MEMBERS, UNGUARDED, study_places, tell_people
+from placings.studies.places_lines import CS, TRANSFORMS, fit_line
 from placings.studies.places_models import (
     StudySettings,
     choose_settings,
@@ -120,13 +123,13 @@ def test_trimmed_lists_keep_every_click(rows: Any) -> None:
 
 def test_every_key_that_the_page_draws_is_there(done: tuple[dict[str, Any], Path]) -> None:
     result, _ = done
-    for key in ("simulated", "settings", "models", "ranks", "tuned", "variants", "importances", "types",
-                "curves", "no_location", "bands", "lengths_by_rank", "slices", "depth", "oracle",
+    for key in ("simulated", "settings", "models", "lines", "ranks", "tuned", "variants", "importances",
+                "types", "curves", "no_location", "bands", "lengths_by_rank", "slices", "depth", "oracle",
                 "left_to_engine", "unsuccessful", "why"):  # fmt: skip
         assert key in result, key
     names = [row["name"] for row in result["models"]]
     assert names == ["engine", "RankSVM", "XGBoost", "LightGBM", "CatBoost", "neural linear", "neural deep",
-                     "groupwise", UNGUARDED, DEFAULT]  # fmt: skip
+                     "groupwise", result["lines"]["best"], UNGUARDED, DEFAULT]  # fmt: skip
     assert {row["model"] for row in result["tuned"]} == {"XGBoost", "LightGBM", "CatBoost"}
     assert [row["name"] for row in result["variants"]] == [
         row["name"] for row in sorted(result["variants"], key=lambda row: -row["mrr"])
@@ -141,6 +144,44 @@ def test_every_key_that_the_page_draws_is_there(done: tuple[dict[str, Any], Path
         ":" not in name or name.split(":")[0] in ("type", "target")
         for name, _ in result["importances"]["plain"]
     )
+
+
+def test_every_line_stands_beside_the_members_of_the_default_and_validation_chose_the_best(
+    done: tuple[dict[str, Any], Path],
+) -> None:
+    told = done[0]["lines"]
+    rows = {row["name"]: row for row in told["models"]}
+    lines = [f"ridge over {name}" for name in TRANSFORMS]
+    others = [*MEMBERS.values(), UNGUARDED, DEFAULT]
+    assert list(rows) == ["engine", *lines, *others]
+    assert {rows[name]["C"] for name in lines} <= set(CS)
+    assert {rows[name]["C"] for name in others} == {None}
+    assert told["best"] == max(lines, key=lambda name: rows[name]["valid"])
+    assert {rows[name]["lists"] for name in (*lines, *others)} == {rows[DEFAULT]["lists"]}
+    assert rows[DEFAULT]["mrr_true"] == done[0]["models"][-1]["mrr_true"]
+    beyond = {each["name"]: each for each in told["beyond"]}
+    assert list(beyond) == others
+    gap = rows[DEFAULT]["mrr_true"] - rows[told["best"]]["mrr_true"]
+    assert beyond[DEFAULT]["difference_true"] == pytest.approx(gap)
+    text = render_study(done[0])
+    assert f"Beyond {told['best']}, the best line on validation, on the true target: LightGBM of" in text
+    assert f"{told['best']}: the line that was best on validation" in text
+
+
+def test_the_c_of_a_line_is_the_one_that_orders_the_validation_lists_best(
+    rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = cut_parts(rows, StudySettings(**TINY))
+    lists = Reranker("places", "ridge").make_lists(ClickLog(parts.train_log), valid=ClickLog(parts.valid_log))
+    judged: list[Any] = []
+
+    def judge(line: LinearRanker, data: Any) -> float:
+        judged.append(data)
+        return -abs(np.log10(line.C) - 1.5)  # 10 and 100 are equally good
+
+    monkeypatch.setattr("placings.studies.places_lines.measure_mrr", judge)
+    assert fit_line("cdf", lists).C == 10.0
+    assert all(data is lists.valid for data in judged)
 
 
 def test_the_engines_numbers_are_those_of_its_positions(done: tuple[dict[str, Any], Path], rows: Any) -> None:

@@ -19,15 +19,16 @@ fitted once more in the same way, to know its number of rounds, and then with th
 queries. The clock is looked at between trials, so the last trial and these fits come on top: the seconds are
 kept. `ridge` takes its transform and C from the same split and is fitted on everything; `ridge_wide` does so
 with all transforms that auto's ridges have, `piecewise` and `query_minmax` too. `neural` is
-`pg.NeuralRanker()`, `neural_old` the default that it had on 2026-11-18. Ridges and networks have no budget.
+`pg.NeuralRanker()`, `neural_old` the default before 2026-11-18. Ridges and networks have no budget.
 
 For a curve run one budget after the other, the smallest first. With `--keep` auto goes on from the steps that
 the smaller budget took: their time counts, so that its cell is the same but for the clock.
 
-Everyone has one thread. The budget is wall-clock time, so run no more processes than there are idle cores;
-the load and the CPU seconds are kept with each cell. A cell (set, fold, method, minutes) is one file below
---out: a run that was stopped goes on, also on another machine. Raise `REVISIONS` when a method changes.
-Scores of final families are not printed by `run`.
+Everyone has one thread; `--device cuda` trains networks on a GPU, where the same seed gives other bits. The
+budget is wall-clock time, so run no more processes than there are idle cores; the load and the CPU seconds
+are kept with each cell. A cell (set, fold, method, minutes) is one file below --out: a run that was stopped
+goes on, also on another machine. Raise `REVISIONS` when a method changes. Scores of final and fresh families
+are not printed by `run`.
 
 In the tables queries without anything relevant are left out. Tests flip the signs of paired differences;
 over all sets each set has the same weight. Training data are taken as given by them; the test over sets
@@ -232,7 +233,8 @@ def fit_neural(task: Task, train: pg.RankingData) -> tuple[Any, dict[str, Any]]:
     settings: dict[str, Any] = {}
     if task.method == "neural_old":
         settings = OLD | (OLD_LARGE if train.n_queries >= 1000 else {})
-    return pg.NeuralRanker(random_state=task.fold, device="cpu", **settings).fit(train), {}
+    ranker = pg.NeuralRanker(random_state=task.fold, device=task.device, precision="float32", **settings)
+    return ranker.fit(train), {"device": task.device}
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,7 @@ class Task:
     method: str
     minutes: float
     keep: Path | None = field(default=None, compare=False)  # where auto keeps its steps
+    device: str = field(default="cpu", compare=False)  # of networks
 
     @property
     def seconds(self) -> float:
@@ -335,7 +338,7 @@ def run_task(task: Task, out: Path) -> dict[str, Any]:
     return keep_cell(out / task.set, task.name, task.made_of, lambda: make_cell(task))
 
 
-def start_worker() -> None:
+def start_worker(budgeted: bool) -> None:
     """Load the libraries and compile what is compiled, so that no budget pays for it."""
     import torch
 
@@ -344,7 +347,7 @@ def start_worker() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for ranker in (
-            *(pg.make_ranker(name, rounds=2, n_jobs=1) for name in TREES),
+            *(pg.make_ranker(name, rounds=2, n_jobs=1) for name in TREES if budgeted),
             pg.LinearRanker("ridge", transform="quantile_normal"),
             pg.NeuralRanker(hidden=(4,), members=1, steps=2, device="cpu"),
         ):
@@ -352,11 +355,16 @@ def start_worker() -> None:
 
 
 def list_tasks(
-    sets: Sequence[str], methods: Sequence[str], minutes: float, folds: int, keep: Path | None = None
+    sets: Sequence[str],
+    methods: Sequence[str],
+    minutes: float,
+    folds: int,
+    keep: Path | None = None,
+    device: str = "cpu",
 ) -> list[Task]:
     """Cells by fold, then set, then method: a run that is stopped has something of every set."""
     return [
-        Task(name, fold, method, minutes, keep)
+        Task(name, fold, method, minutes, keep, device)
         for fold in range(folds)
         for name in sets
         for method in methods
@@ -397,7 +405,10 @@ def make_cells(
         return
     # read by the libraries when they are loaded, which is in the processes that are started here
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PLACINGS_THREADS"), "1"))
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=start_worker) as pool:
+    budgeted = any(task.method in BUDGETED for task in todo)
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=start_worker, initargs=(budgeted,)
+    ) as pool:
         futures = {pool.submit(run_task, task, out): task for task in todo}
         for future in as_completed(futures):
             error = future.exception()
@@ -705,6 +716,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--keep", type=Path, help="a folder for auto's steps, which a larger budget goes on from"
     )
+    options.add_argument("--device", default="cpu", help="where networks train, in float32")
     options.add_argument("--metric", choices=METRICS, default=METRICS[0])
     options.add_argument("--format", choices=("text", "markdown", "latex", "html"), default="text")
     return options.parse_args(arguments)
@@ -724,7 +736,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit(
             f"run and table take one budget, curve takes several. Got --minutes {chosen.minutes}."
         )
-    tasks = list_tasks(sets, methods, minutes[0], chosen.folds, chosen.keep)
+    tasks = list_tasks(sets, methods, minutes[0], chosen.folds, chosen.keep, chosen.device)
     if chosen.command == "table":
         print_table(collect(tasks, chosen.out, chosen.metric), chosen.metric, chosen.format)
         return 0

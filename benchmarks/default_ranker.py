@@ -164,6 +164,12 @@ def find_family(name: str) -> Family | None:
     return FAMILIES.get(name.removesuffix(LARGE))
 
 
+def find_truth(name: str) -> str:
+    """Whether effects add up in a set (`additive`), interact, or nobody knows (`real`)."""
+    family = find_family(name)
+    return "real" if family is None else family.truth
+
+
 def is_final(name: str) -> bool:
     family = find_family(name)
     return family is not None and family.part in ("final", "fresh")
@@ -566,14 +572,16 @@ def print_peers(results: Results, form: str) -> None:
         head = (about, "sets", "ahead on", "mean", "over queries", "p (flips)", "over sets", "p (Wilcoxon)")
         note = "Each set has the same weight; p after Holm over the peers."
         print(show(head, rows, form, [note]), end="\n\n")
-    print_single(results, peers, form)
+    print_single(results, "auto", peers, form)
 
 
-def print_single(results: Results, peers: Sequence[str], form: str) -> None:
-    """`auto` minus each peer on every set, Holm over all of these tests."""
+def print_single(results: Results, method: str, peers: Sequence[str], form: str) -> None:
+    """A method minus each peer on every set, Holm over all of these tests."""
     pairs = {
-        (name, peer): apart for peer in peers for name, apart in results.find_pairs("auto", peer).items()
+        (name, peer): apart for peer in peers for name, apart in results.find_pairs(method, peer).items()
     }
+    if not pairs:
+        return
     p = dict(
         zip(pairs, adjust_holm([flip_signs(apart[:, None])[0] for apart in pairs.values()]), strict=True)
     )
@@ -591,9 +599,9 @@ def print_single(results: Results, peers: Sequence[str], form: str) -> None:
             if mark == "▼":
                 behind.append(f"{peer} on {name} (p = {format_p(p[name, peer])})")
         rows.append(row)
-    said = f"auto is significantly behind {', '.join(behind) or 'nobody'}"
+    said = f"{method} is significantly behind {', '.join(behind) or 'nobody'}"
     notes = [f"▲ ▼: ahead or behind, p < 0.05 after Holm over all {len(pairs)} tests; {said}."]
-    print(show(("auto minus", *peers), rows, form, notes), end="\n\n")
+    print(show((f"{method} minus", *peers), rows, form, notes), end="\n\n")
 
 
 def print_hindsight(results: Results, metric: str, form: str) -> None:
@@ -619,16 +627,18 @@ def print_hindsight(results: Results, metric: str, form: str) -> None:
 
 
 def print_networks(results: Results, form: str) -> None:
-    """Networks against ridges, where effects add up and where they interact."""
+    """Networks against ridges, where effects add up, where they interact and on real sets; then set by set."""
     rows = []
     for method, line, truth in product(
-        ("neural", "neural_old"), ("ridge", "ridge_wide"), ("additive", "interacting")
+        ("neural", "neural_old"), ("ridge", "ridge_wide"), ("additive", "interacting", "real")
     ):
-        sets = [name for name in results.values if (made := find_family(name)) and made.truth == truth]
+        sets = [name for name in results.values if find_truth(name) == truth]
         found = weigh_sets(results.find_pairs(method, line, sets))
         if found is None:
             continue
-        if truth == "additive":
+        if truth == "real":
+            verdict = "-"
+        elif truth == "additive":
             verdict = f"not behind by {INFERIOR}: {'shown' if found.low > -INFERIOR else 'not shown'}"
         else:
             shown = "shown" if found.low > AHEAD else "the mean only" if found.mean > AHEAD else "no"
@@ -642,6 +652,8 @@ def print_networks(results: Results, form: str) -> None:
         note = "A verdict is that of the interval over queries, each set of the same weight."
         head = ("networks", "sets", "mean", "over queries", "over sets", "verdict")
         print(show(head, rows, form, [note]), end="\n\n")
+    lines = [line for line in ("ridge", "ridge_wide") if line in results.methods]
+    print_single(results, "neural", lines, form)
 
 
 def print_seconds(results: Results, form: str) -> None:

@@ -627,7 +627,7 @@ def print_hindsight(results: Results, metric: str, form: str) -> None:
 
 
 def print_networks(results: Results, form: str) -> None:
-    """Networks against ridges, where effects add up, where they interact and on real sets; then set by set."""
+    """Networks against ridges, where effects add up, interact, or nobody knows; then set by set."""
     rows = []
     for method, line, truth in product(
         ("neural", "neural_old"), ("ridge", "ridge_wide"), ("additive", "interacting", "real")

@@ -15,6 +15,8 @@ pytest.importorskip("lightgbm")
 pytest.importorskip("torch")
 pytest.importorskip("jinja2")
 
+from placings.studies.places_lines import TRANSFORMS
+
 TOWNS = {"Altstadt": (49.0, 8.4, 300_000), "Neudorf": (49.1, 8.5, 20_000), "Karlsbach": (48.9, 8.2, 2_000)}
 STOPS = (
     "Marktplatz",
@@ -97,6 +99,9 @@ def test_the_demo_goes_from_places_to_a_model_and_what_to_run_next(done: tuple[P
         assert f"{number}. {title}" in said
     for name in ("engine", "linear", "LightGBM", "neural", "default re-ranker"):
         assert f"\n{name} " in said
+    told = json.loads((out / "demo.json").read_text())["linear"]
+    assert told.removeprefix("ridge over ") in TRANSFORMS
+    assert f"linear: a {told}, of 6 transforms the best" in said
     assert "SIMULATED" in said
     ending = said.partition("6. In short")[2]
     for told in ("the engine: MRR", "Who wins most:", "Who loses:", "Cost:", "open "):

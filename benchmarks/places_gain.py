@@ -20,6 +20,8 @@ import tempfile
 import warnings
 from pathlib import Path
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait do not spin; as the terminal has it
+
 import numpy as np
 
 from placings.logs import find_offsets

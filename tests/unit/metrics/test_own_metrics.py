@@ -31,6 +31,10 @@ def top_label(scores: Any, labels: Any) -> float:
     return float(labels[scores.argmax()])
 
 
+def shun_label(scores: Any, labels: Any) -> float:
+    return -top_label(scores, labels)
+
+
 def gains(scores: Any, labels: Any, offsets: Any, *, k: int = 1) -> Any:
     spans = pairwise(offsets)
     return [labels[a:b][np.argsort(-scores[a:b], kind="stable")[:k]].sum() for a, b in spans]
@@ -133,8 +137,16 @@ def test_trees_stop_early_by_a_function(name: str) -> None:
 
 
 def test_a_network_keeps_the_weights_that_a_function_likes_best() -> None:
-    ranker = pg.NeuralRanker(
-        metric=top_label, hidden=[4], members=1, steps=40, check_every=10, random_state=0
+    ranker = pg.NeuralRanker(  # ridges would join it after the last check, and move its scores
+        metric=top_label, hidden=[4], members=1, ridge=False, steps=40, check_every=10, random_state=0
     ).fit(DATA, valid=DATA)
     best = max(value for _, value in ranker.history_.checks)
     assert pg.evaluate(ranker, DATA, top_label)["top_label"] == pytest.approx(best, abs=1e-6)
+
+
+def test_ridges_join_a_network_by_what_a_function_likes() -> None:
+    settings: Any = {"hidden": [4], "members": 1, "steps": 1, "random_state": 0}
+    likes = pg.NeuralRanker(metric=top_label, **settings).fit(DATA, valid=DATA)
+    shuns = pg.NeuralRanker(metric=shun_label, **settings).fit(DATA, valid=DATA)
+    found = [pg.evaluate(each, DATA, top_label)["top_label"] for each in (likes, shuns)]
+    assert found[0] > found[1], (likes.shares_, shuns.shares_)

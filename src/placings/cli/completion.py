@@ -15,8 +15,12 @@ CUTOFFS = (1, 3, 5, 10, 20)
 
 
 def complete_ranker(incomplete: str) -> list[str]:
-    """Names of rankers."""
-    return [name for name in RANKERS if name.startswith(incomplete)]
+    """Names of rankers; behind a colon, transforms.
+
+    >>> complete_ranker("ridge:q")
+    ['ridge:quantile_normal', 'ridge:query_minmax']
+    """
+    return [name for name in _list_rankers(incomplete) if name.startswith(incomplete)]
 
 
 def complete_rankers(incomplete: str) -> list[str]:
@@ -25,8 +29,7 @@ def complete_rankers(incomplete: str) -> list[str]:
     >>> complete_rankers("lightgbm,ridge:g")
     ['lightgbm,ridge:gauss']
     """
-    name, colon, _ = incomplete.rpartition(",")[2].partition(":")
-    return complete_last(incomplete, [f"{name}:{each}" for each in TRANSFORMS] if colon else RANKERS)
+    return complete_last(incomplete, _list_rankers(incomplete.rpartition(",")[2]))
 
 
 def complete_metric(incomplete: str) -> list[str]:
@@ -53,6 +56,11 @@ def complete_last(incomplete: str, names: Iterable[str]) -> list[str]:
     before, comma, begun = incomplete.rpartition(",")
     named = before.split(",") if comma else []
     return [f"{before}{comma}{name}" for name in names if name.startswith(begun) and name not in named]
+
+
+def _list_rankers(begun: str) -> list[str]:
+    name, colon, _ = begun.partition(":")
+    return [f"{name}:{each}" for each in TRANSFORMS] if colon else list(RANKERS)
 
 
 def _list_metrics(begun: str) -> list[str]:

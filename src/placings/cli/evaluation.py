@@ -367,7 +367,7 @@ def _name_files(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_entrants(names: list[str]) -> dict[str, Ranker]:
-    """Rankers by their short names, NAME:TRANSFORM over a transform; a best.yaml by its folder."""
+    """Rankers by their short names, `NAME:TRANSFORM` over a transform; a best.yaml by its folder."""
     from placings.cli.checks import check_ranker
     from placings.cli.loading import POSITIVE_WEIGHT, read_settings, read_tuned
     from placings.core import BadInput
@@ -375,8 +375,7 @@ def _make_entrants(names: list[str]) -> dict[str, Ranker]:
     entrants: dict[str, Ranker] = {}
     for name in names:
         if not _is_file(name):
-            short, colon, transform = name.partition(":")
-            entrants[name] = check_ranker(short, {"transform": transform} if colon else {})
+            entrants[name] = check_ranker(name, {})
             continue
         tuned = read_tuned(Path(name))
         if tuned.get(POSITIVE_WEIGHT) not in (None, 1.0):

@@ -150,7 +150,8 @@ def merge_settings(
 ) -> dict[str, Any]:
     """A configuration's `set` under what --set says; a ranker named by a flag brings its own loss."""
     settings = read_settings(config.get("set"))
-    own = RANKERS[ranker].settings if ranker in RANKERS else {}
+    short = (ranker or "").partition(":")[0]
+    own = RANKERS[short].settings if short in RANKERS else {}
     return {**{name: value for name, value in settings.items() if name not in own}, **parse_settings(pairs)}
 
 

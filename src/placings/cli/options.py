@@ -75,7 +75,12 @@ Reference = Annotated[Path | None, typer.Option(help="A saved ranker's folder.",
 # -- training ----------------------------------------------------------------------------------------
 RankerName = Annotated[
     str | None,
-    typer.Option("--ranker", help=f"{', '.join(RANKERS)}.", metavar="NAME", autocompletion=complete_ranker),
+    typer.Option(
+        "--ranker",
+        help=f"{', '.join(RANKERS)}; ridge:gauss is a ridge over a transform.",
+        metavar="NAME",
+        autocompletion=complete_ranker,
+    ),
 ]
 SplitBy = Annotated[
     str | None,

@@ -146,8 +146,12 @@ def run_coverage_drop(
     out: StudyFolder = Path("coverage-drop"),
     parts: Annotated[str, typer.Option(help="mslr, generated, or both with a comma.")] = "mslr,generated",
     rankers: Annotated[
-        str, typer.Option(help="Rankers to compare, with commas.", autocompletion=complete_rankers)
-    ] = "lightgbm,ridge",
+        str,
+        typer.Option(
+            help="Rankers to compare, with commas; ridge:gauss is a ridge over a transform.",
+            autocompletion=complete_rankers,
+        ),
+    ] = "lightgbm,ridge,ridge:quantile_normal",
     ids: Annotated[
         str, typer.Option(help="MSLR's features to mask, by number from 1.")
     ] = "8,55,134,108,127,128,130",

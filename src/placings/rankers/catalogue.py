@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from placings.core import UnknownName
+from placings.core import BadInput, UnknownName
 
 if TYPE_CHECKING:
     from placings.rankers.estimator import Ranker
@@ -73,11 +73,23 @@ def find_choice(class_name: str, settings: Mapping[str, Any]) -> str:
 def make_ranker(name: str, **settings: Any) -> Ranker:
     """An unfitted ranker by its short name ("lightgbm", "ridge", …) with these settings.
 
+    `NAME:TRANSFORM` names the transform of a linear ranker or of a network too.
+
     >>> make_ranker("ridge", C=10.0)
     LinearRanker(C=10.0, loss='ridge')
+    >>> make_ranker("ridge:gauss")
+    LinearRanker(loss='ridge', transform='gauss')
     """
+    name, colon, transform = name.partition(":")
     if name not in RANKERS:
         raise UnknownName("ranker", name, RANKERS)
+    if colon:
+        if settings.get("transform", transform) != transform:
+            raise BadInput(
+                f"{name}:{transform} names a transform, and the setting transform another one: "
+                f"{settings['transform']!r}. Leave one of them out."
+            )
+        settings = {**settings, "transform": transform}
     choice = RANKERS[name]
     kind = find_class(choice.class_name)
     known = kind._get_param_names()

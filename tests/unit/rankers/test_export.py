@@ -107,12 +107,15 @@ def check_scores(ranker: NeuralRanker, path: Path) -> None:
     usual, odd = run_file(path, [USUAL, ODDS])
     np.testing.assert_allclose(usual, score_rows(ranker.network_, USUAL), rtol=1e-5, atol=1e-5)
     ours = score_rows(ranker.network_, ODDS)
-    told = np.isfinite(ours)
-    np.testing.assert_array_equal(np.isnan(odd), np.isnan(ours))
-    np.testing.assert_array_equal(odd[np.isinf(ours)], ours[np.isinf(ours)])
+    exact = score_exactly(ranker, ODDS)
+    # near float32's end the order of a sum decides whether one of its parts has no room any more
+    fits = ~(np.abs(exact) > 1e30)
+    told = np.isfinite(ours) & (fits | np.isfinite(odd))
+    np.testing.assert_array_equal(np.isnan(odd)[fits], np.isnan(ours)[fits])
+    np.testing.assert_array_equal(odd[fits & np.isinf(ours)], ours[fits & np.isinf(ours)])
     assert told.mean() > 0.5
     size = 1.0 + np.abs(ours[told])
-    rounding = np.abs(score_exactly(ranker, ODDS)[told] - ours[told]) / size
+    rounding = np.abs(exact[told] - ours[told]) / size
     assert (np.abs(odd[told] - ours[told]) / size <= 1e-5 + 4 * rounding.max()).all()
 
 

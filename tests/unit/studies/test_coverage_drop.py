@@ -94,6 +94,24 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(done: tuple[Study, Path], s
     assert {path for path in after if after[path] != before[path]} == {cells[0]}
 
 
+def test_a_line_over_a_transform_stands_beside_the_others(sample: Path, tmp_path: Path) -> None:
+    asked = {**SMALL, "rankers": ("ridge", "ridge:log1p"), "settings": None, "compared": 3}
+    study = study_coverage_drop(sample, tmp_path, parts=("mslr",), **asked)
+    plain, over = (study.tables["mslr", name, "event"] for name in asked["rankers"])
+    means = [table.baseline["test"]["ndcg@8"] for table in (plain, over)]
+    assert (means[0] != means[1]).any()
+    table = study.compare_rankers(study.plans[0], "markdown")
+    head, _, full, *features = table.splitlines()[:5]
+    assert head == "| 50% dark | ridge | ridge:log1p |"
+    for values in means:
+        assert f"{np.nanmean(values):.4f} [" in full
+    lost = over.loss("1 f1", 0.5, "ndcg@8", "test").lost
+    assert features[0].startswith("| 1 f1 |")
+    assert f"{-lost:+.4f}".replace("-", "−") in features[0]
+    assert table in study.to_markdown()
+    assert (tmp_path / "drop_mslr_ridge_log1p_event.svg").is_file()
+
+
 def test_bad_questions_get_clear_answers(sample: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="part of the study"):
         study_coverage_drop(sample, parts=("web30k",))

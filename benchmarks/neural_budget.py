@@ -1,21 +1,24 @@
 """How long the default network takes on many long lists, and what its budget of 15 minutes costs.
 
     python benchmarks/neural_budget.py [--queries 6000] [--rows 120] [--features 136] [--budgets 15m,none]
+    python benchmarks/neural_budget.py --auto 10m --budgets 15m
 
 Made data: so many training queries, a sixth more to stop on and a sixth more to judge on, one truth. For
 each budget `NeuralRanker()` is fitted as it is, and NDCG@5 and @10 on the last part are printed with
 intervals, the steps, what ended the training (patience, steps or budget) and the time it took. Where the
 first budget did not end the training, a longer one would do the same, and is left out. A line over
-`quantile_normal` stands beside them.
+`quantile_normal` stands beside them; with `--auto` so does `AutoRanker` with that budget, which learns from
+the queries to stop on too. The memory is the most that the process had so far.
 
-15 minutes and 3 GB of memory at the most for the first budget; without one it may be 40 minutes.
-Needs placings[neural].
+15 minutes and 3 GB of memory at the most for the first budget; without one it may be 40 minutes, and auto
+takes 6 GB. Needs placings[neural], --auto placings[trees] too.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import time
 import warnings
 
@@ -32,6 +35,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=120)
     parser.add_argument("--features", type=int, default=136)
     parser.add_argument("--budgets", default="15m,none")
+    parser.add_argument("--auto", metavar="BUDGET", help="AutoRanker with this budget too")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     held = max(1, asked.queries // 6)
@@ -50,7 +54,8 @@ def main() -> None:
             for metric in metrics
             for low, high in [result.interval(metric)]
         )
-        print(f"{name}: {shown}; {seconds:.0f} s{more}", flush=True)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # kilobytes, on Linux
+        print(f"{name}: {shown}; {seconds:.0f} s, {memory:.1f} GB{more}", flush=True)
 
     began = time.perf_counter()
     line = pg.LinearRanker("ridge", transform="quantile_normal", C=1.0).fit(train)
@@ -65,6 +70,11 @@ def main() -> None:
         tell(f"NeuralRanker(budget={budget!r})", ranker, took, f", {steps:,} steps, ended by {ended}")
         if ended != "budget":
             break
+    if asked.auto:
+        began = time.perf_counter()
+        auto = pg.AutoRanker(budget=asked.auto, random_state=asked.seed).fit(train, valid=valid)
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in auto.shares_.items())
+        tell(f"AutoRanker(budget={asked.auto!r})", auto, time.perf_counter() - began, f", blend of {shares}")
 
 
 if __name__ == "__main__":

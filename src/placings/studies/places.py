@@ -133,10 +133,7 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
     cells: dict[str, dict[str, Any]] = {ENGINE: judge_engine(store)}
     # relations: the default re-ranker, lines beside it, and what unclicked searches are worth
     default = judge_default(store, home, context)
-    lines = judge_lines(
-        store, make_default(settings, store.feature_data.families[RELATIONS]()),
-        ask_rows(parts.test, settings),
-    )  # fmt: skip
+    lines = judge_default_lines(store)
     unsuccessful = try_unclicked(store, cells[ENGINE])
     # n-grams for trees
     tuned = {name: judge_tree(store, name) for name in LIBRARIES}
@@ -156,8 +153,7 @@ def fill_tables(store: StudyCells, home: Path | None) -> dict[str, Any]:
     if "groupwise" in networks:
         cells[GROUPWISE] = networks["groupwise"]
     defaults = {UNGUARDED: default["unguarded"], DEFAULT: default["guarded"]}
-    members = {MEMBERS[kind]: cell for kind, cell in default["members"].items()}
-    told = tell_lines(cells[ENGINE], lines, {**members, **defaults}, **how)
+    told = tell_default_lines(cells[ENGINE], lines, default, **how)
     cells |= {told["best"]: lines[told["best"]], **defaults}
     ngrams = "LightGBM"
     known = {ENGINE: cells[ENGINE], **{each["title"]: each for each in networks.values()}}
@@ -245,6 +241,25 @@ def judge_default(store: StudyCells, home: Path | None, context: Mapping[str, An
             return False
 
     return store.keep(DEFAULT, about, make, stands)
+
+
+def judge_default_lines(store: StudyCells) -> dict[str, dict[str, Any]]:
+    """The cell of a ridge over each transform, by name, on the lists that the default learns from."""
+    settings = store.settings
+    default = make_default(settings, store.feature_data.families[RELATIONS]())
+    return judge_lines(store, default, ask_rows(store.parts.test, settings))
+
+
+def tell_default_lines(
+    engine: Mapping[str, Any],
+    lines: Mapping[str, Mapping[str, Any]],
+    default: Mapping[str, Any],
+    **how: Any,
+) -> dict[str, Any]:
+    """The table of lines beside the default re-ranker and its members; `default` is its cell."""
+    members = {MEMBERS[kind]: cell for kind, cell in default["members"].items()}
+    others = {**members, UNGUARDED: default["unguarded"], DEFAULT: default["guarded"]}
+    return tell_lines(engine, lines, others, **how)
 
 
 def tell_people(parts: Parts) -> dict[str, AnyArray]:

@@ -11,7 +11,8 @@ first budget did not end the training, a longer one would do the same, and is le
 the queries to stop on too. The memory is the most that the process had so far.
 
 15 minutes and 3 GB of memory at the most for the first budget; without one it may be 40 minutes, and auto
-takes 6 GB. Needs placings[neural], --auto placings[trees] too.
+takes 6 GB.
+Needs placings[neural], and for --auto placings[trees].
 """
 
 from __future__ import annotations

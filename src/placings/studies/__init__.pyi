@@ -2,7 +2,6 @@ from .coverage_drop import study_coverage_drop as study_coverage_drop
 from .live_loop import LiveLoopSettings as LiveLoopSettings
 from .live_loop import run_live_loop as run_live_loop
 from .places import CELLS as CELLS
-from .places import DEFAULT as DEFAULT
 from .places import MODEL as MODEL
 from .places import judge_default as judge_default
 from .places import judge_default_lines as judge_default_lines
@@ -10,10 +9,8 @@ from .places import make_default as make_default
 from .places import study_places as study_places
 from .places import tell_default_lines as tell_default_lines
 from .places_demo import run_demo as run_demo
-from .places_measures import describe_models as describe_models
 from .places_measures import find_sessions as find_sessions
 from .places_measures import judge_slices as judge_slices
-from .places_models import ENGINE as ENGINE
 from .places_models import SPLITS as SPLITS
 from .places_models import FeatureData as FeatureData
 from .places_models import StudyCells as StudyCells

@@ -26,6 +26,7 @@ import warnings
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait do not spin; as the terminal has it
 
 import placings as pg
+from placings.core import parse_duration
 
 
 def main() -> None:
@@ -39,6 +40,9 @@ def main() -> None:
     parser.add_argument("--auto", metavar="BUDGET", help="AutoRanker with this budget too")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    for budget in [*asked.budgets.split(","), *([asked.auto] if asked.auto else [])]:
+        if budget != "none":
+            parse_duration(budget)  # now, not behind the first fit
     held = max(1, asked.queries // 6)
     made = pg.make_ranking(
         asked.queries + 2 * held, n_features=asked.features, mean_size=asked.rows, random_state=asked.seed

@@ -10,10 +10,10 @@ import numpy as np
 from placings.core import BadInput, Ints
 from placings.data import RankingData
 from placings.rankers.networks import (
+    AdditiveCurves,
     Attention,
     AttentionBlock,
     Bag,
-    Curves,
     FeedForward,
     Groupwise,
     Network,
@@ -65,7 +65,7 @@ def build_network(
         settings, inputs, settings.hidden, 1, members=settings.members,
         skip=settings.skip and not bag, ensemble=settings.ensemble,
     )  # fmt: skip
-    return FeedForward(entrance, noise, layers, Curves(more) if curved else None)
+    return FeedForward(entrance, noise, layers, AdditiveCurves(more) if curved else None)
 
 
 def _build_attention(settings: NetworkSettings, entrance: Any, noise: RowNoise, inputs: int) -> Attention:

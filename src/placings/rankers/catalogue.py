@@ -84,6 +84,10 @@ def make_ranker(name: str, **settings: Any) -> Ranker:
     if name not in RANKERS:
         raise UnknownName("ranker", name, RANKERS)
     if colon:
+        if not transform:
+            raise BadInput(
+                f"behind the colon stands a transform. Got '{name}:'. Write {name}, or {name}:gauss."
+            )
         if settings.get("transform", transform) != transform:
             raise BadInput(
                 f"{name}:{transform} names a transform, and the setting transform another one: "

@@ -96,7 +96,7 @@ class Network(nn.Module):
 
     transform: Any  # a transform's module, or a Bag: `prepare`, then `finish` gives `[rows, inputs]`
     needs_lists = False  # whether a row's score depends on the other rows of its list
-    curves: Curves | None  # of a feed-forward network that ridges with pieces became part of
+    curves: AdditiveCurves | None  # of a feed-forward network that ridges with pieces became part of
 
     def __init__(self) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ class RowNoise(nn.Module):
         return f"{self.std}"
 
 
-class Curves(nn.Module):
+class AdditiveCurves(nn.Module):
     """`Σ_c w_c · piece_c` over the pieces of all features, `[rows, 1]`: a curve for each, added up."""
 
     def __init__(self, columns: int) -> None:
@@ -307,7 +307,7 @@ class FeedForward(Network):
     """
 
     def __init__(
-        self, transform: nn.Module, noise: RowNoise, layers: Stack, curves: Curves | None = None
+        self, transform: nn.Module, noise: RowNoise, layers: Stack, curves: AdditiveCurves | None = None
     ) -> None:
         super().__init__()
         self.transform = transform
@@ -330,7 +330,7 @@ class FeedForward(Network):
         """Add curves to a trained network, over these pieces of the transform's features."""
         first = next(self.parameters())
         self.transform = make_entrance(self.transform, pieces).to(first.device)
-        self.curves = Curves(len(weight)).to(first.device)
+        self.curves = AdditiveCurves(len(weight)).to(first.device)
         with torch.no_grad():
             self.curves.weight.copy_(torch.tensor(weight))
 

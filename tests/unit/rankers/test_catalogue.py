@@ -24,6 +24,8 @@ def test_a_transform_that_cannot_be_is_refused() -> None:
         pg.make_ranker("rigde:gauss")
     with pytest.raises(BadInput, match=r"names a transform.*another one: 'cdf'"):
         pg.make_ranker("ridge:gauss", transform="cdf")
+    with pytest.raises(BadInput, match="behind the colon stands a transform"):
+        pg.make_ranker("ridge:")
     assert pg.make_ranker("ridge:cdf", transform="cdf").get_params()["transform"] == "cdf"
 
 
